@@ -1,0 +1,92 @@
+//! What was read, before it is known to be consistent: values with their places.
+//!
+//! A draft holds everything that could be read, also from a text with errors, so that one broken
+//! value does not hide the others. It says what is absent and what was written and refused,
+//! because only the first may be complained about as missing.
+
+use super::problem::{Problem, Span};
+use super::{Global, Listener, Pool};
+
+/// Everything that was read from a file or a command line.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) global: Global,
+    pub(super) listeners: Vec<ListenerDraft>,
+    pub(super) pools: Vec<PoolDraft>,
+    /// Whether nothing can be concluded from what is absent, because part of the text could not
+    /// be read or a misspelt table may have been meant.
+    pub(super) incomplete: bool,
+    /// Where more could be added: the end of the text.
+    pub(super) end: usize,
+}
+
+/// One listener as written; the index of its pool is not known yet.
+#[derive(Debug)]
+pub(super) struct ListenerDraft {
+    /// What messages call it, such as `[listener.web]`.
+    pub(super) title: String,
+    pub(super) listener: Listener,
+    pub(super) name: Span,
+    pub(super) bind: Written,
+    /// The pool it names; `None`: the one of its own name.
+    pub(super) pool: Option<(String, Span)>,
+    /// Whether a pool was written, but not as a name.
+    pub(super) pool_refused: bool,
+    pub(super) max_connections: Option<Span>,
+}
+
+/// One pool as written.
+#[derive(Debug)]
+pub(super) struct PoolDraft {
+    /// What messages call it, such as `[pool.web]`.
+    pub(super) title: String,
+    pub(super) pool: Pool,
+    pub(super) name: Span,
+    pub(super) backends: Written,
+    pub(super) health: HealthPlaces,
+}
+
+/// Where the keys of a health table stand that are compared with each other.
+#[derive(Debug, Default)]
+pub(super) struct HealthPlaces {
+    pub(super) fast_interval: Option<Span>,
+    pub(super) timeout: Option<Span>,
+}
+
+/// How a list of values was written.
+#[derive(Debug)]
+pub(super) enum Written {
+    /// The key is not there.
+    Absent,
+    /// The key is there with something that is no list, or a misspelt key may be it.
+    Refused,
+    /// The key and the place of each value that could be read, in order.
+    List {
+        key: Span,
+        items: Vec<Span>,
+        /// Values that could not be read.
+        refused: usize,
+    },
+}
+
+impl Written {
+    /// The places of the values that could be read.
+    pub(super) fn items(&self) -> &[Span] {
+        match self {
+            Self::Absent | Self::Refused => &[],
+            Self::List { items, .. } => items,
+        }
+    }
+}
+
+/// Collects problems in the order they are found.
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) problems: Vec<Problem>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, problem: Problem) {
+        self.problems.push(problem);
+    }
+}

@@ -1,0 +1,298 @@
+//! One end of a pair: a stream, and what is known about its readiness.
+//!
+//! Readiness is edge-triggered: the kernel tells of a change once. A bit is therefore cleared only
+//! when the kernel said would-block, or showed it (a read or write that came back short has emptied
+//! the receive queue or filled the send queue, and the next change is a new edge). The one exception
+//! is urgent data, at whose mark a read stops short with more behind it; such an endpoint is read
+//! until would-block (man 7 tcp; seen on Linux 6.x, 2026-11).
+
+use std::io::{self, ErrorKind, Read, Write};
+
+/// A byte stream that never blocks.
+///
+/// `read` and `write` follow the kernel's contract for stream sockets: a short count means that
+/// nothing more can be had, or taken, before the next readiness event.
+pub trait Stream: Read + Write {
+    /// What became of the connect. Asked when an event said that something went wrong.
+    ///
+    /// # Errors
+    /// The reason why the stream could not be established.
+    fn establish(&mut self) -> io::Result<()>;
+
+    /// Finishes sending: the peer will see the end of the stream after all that was written.
+    ///
+    /// # Errors
+    /// When the stream is no longer connected.
+    fn finish(&mut self) -> io::Result<()>;
+}
+
+/// A stream with its readiness.
+#[derive(Debug)]
+pub struct Endpoint<S> {
+    stream: S,
+    ready: Ready,
+    reset: bool,
+}
+
+impl<S> Endpoint<S> {
+    /// An endpoint of which nothing is known but `ready`.
+    pub fn new(stream: S, ready: Ready) -> Self {
+        Self { stream, ready, reset: false }
+    }
+
+    /// Adds what an event told.
+    pub fn mark(&mut self, ready: Ready) {
+        self.ready = self.ready.with(ready);
+    }
+
+    /// What is known to be possible now.
+    pub fn ready(&self) -> Ready {
+        self.ready
+    }
+
+    /// Whether an operation or an event has shown that the stream is broken.
+    pub fn is_broken(&self) -> bool {
+        self.reset || self.ready.has(Ready::ERROR)
+    }
+
+    /// The stream itself.
+    pub fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// The stream itself, to be changed.
+    pub fn stream_mut(&mut self) -> &mut S {
+        &mut self.stream
+    }
+
+    /// Gives the stream away.
+    pub fn into_stream(self) -> S {
+        self.stream
+    }
+}
+
+impl<S: Stream> Endpoint<S> {
+    /// Reads once into `space`.
+    pub fn receive(&mut self, space: &mut [u8]) -> Received {
+        match retry(|| self.stream.read(space)) {
+            Ok(0) if self.reset => Received::Reset,
+            Ok(0) => Received::End,
+            Ok(count) => Received::Bytes { count, last: self.emptied(count < space.len()) },
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.ready = self.ready.without(Ready::READABLE).without(Ready::URGENT);
+                Received::Nothing
+            }
+            Err(_) => {
+                self.reset = true;
+                Received::Reset
+            }
+        }
+    }
+
+    /// Writes once; the count of bytes the stream took may be zero.
+    ///
+    /// # Errors
+    /// When the stream is broken. What it received before can still be read.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let outcome = match retry(|| self.stream.write(bytes)) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            outcome => outcome,
+        };
+        match &outcome {
+            Ok(count) if *count < bytes.len() => self.ready = self.ready.without(Ready::WRITABLE),
+            Ok(_) => {}
+            Err(_) => self.break_off(),
+        }
+        outcome
+    }
+
+    /// Finishes sending.
+    pub fn finish(&mut self) {
+        if self.stream.finish().is_err() {
+            self.break_off();
+        }
+    }
+
+    /// A write failed. The kernel reports an error once, after which an end of stream looks clean:
+    /// remember it, and have the read side look for what is left.
+    fn break_off(&mut self) {
+        self.reset = true;
+        self.ready = self.ready.with(Ready::READABLE);
+    }
+
+    /// After a read: whether the end of the stream was reached with it.
+    fn emptied(&mut self, short: bool) -> bool {
+        if !short || self.ready.has(Ready::URGENT) || self.ready.has(Ready::ERROR) || self.reset {
+            return false;
+        }
+        self.ready = self.ready.without(Ready::READABLE);
+        self.ready.has(Ready::READ_CLOSED)
+    }
+}
+
+/// What a read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// `count` bytes; with `last`, the peer has finished and these were its last.
+    Bytes {
+        /// How many bytes were put into the space given.
+        count: usize,
+        /// Whether the end of the stream follows at once.
+        last: bool,
+    },
+    /// The peer has finished sending.
+    End,
+    /// Nothing for now.
+    Nothing,
+    /// The stream is broken; nothing more will come.
+    Reset,
+}
+
+/// A set of readiness facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ready(u8);
+
+impl Ready {
+    /// Nothing is known to be possible.
+    pub const NONE: Self = Self(0);
+    /// A read may bring something.
+    pub const READABLE: Self = Self(1);
+    /// A write may be taken.
+    pub const WRITABLE: Self = Self(1 << 1);
+    /// The peer has finished: after what is queued, the end follows.
+    pub const READ_CLOSED: Self = Self(1 << 2);
+    /// The stream has an error waiting to be read.
+    pub const ERROR: Self = Self(1 << 3);
+    /// Urgent data is or was in the queue.
+    pub const URGENT: Self = Self(1 << 4);
+
+    /// Whether all of `other` is known.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// This and `other`.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// This without `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+}
+
+fn retry<T>(mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match operation() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads give each scripted result in turn; writes take at most `room` bytes.
+    #[derive(Debug, Default)]
+    struct Script {
+        reads: Vec<io::Result<usize>>,
+        room: usize,
+    }
+
+    impl Read for Script {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            self.reads.remove(0)
+        }
+    }
+
+    impl Write for Script {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            match self.room {
+                0 => Err(ErrorKind::WouldBlock.into()),
+                room => Ok(room.min(bytes.len())),
+            }
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Stream for Script {
+        fn establish(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+        fn finish(&mut self) -> io::Result<()> {
+            Err(ErrorKind::NotConnected.into())
+        }
+    }
+
+    fn reading(ready: Ready, reads: Vec<io::Result<usize>>) -> Endpoint<Script> {
+        Endpoint::new(Script { reads, room: 0 }, ready.with(Ready::READABLE))
+    }
+
+    #[test]
+    fn a_full_read_leaves_the_bit_and_a_short_one_clears_it() {
+        let mut end = reading(Ready::NONE, vec![Ok(4), Ok(3)]);
+        assert_eq!(end.receive(&mut [0; 4]), Received::Bytes { count: 4, last: false });
+        assert!(end.ready().has(Ready::READABLE));
+        assert_eq!(end.receive(&mut [0; 4]), Received::Bytes { count: 3, last: false });
+        assert!(!end.ready().has(Ready::READABLE));
+    }
+
+    #[test]
+    fn a_short_read_after_read_closed_is_the_last() {
+        let mut end = reading(Ready::READ_CLOSED, vec![Ok(4), Ok(3)]);
+        assert_eq!(end.receive(&mut [0; 4]), Received::Bytes { count: 4, last: false });
+        assert_eq!(end.receive(&mut [0; 4]), Received::Bytes { count: 3, last: true });
+    }
+
+    #[test]
+    fn a_short_read_with_an_error_waiting_is_not_the_last() {
+        let ready = Ready::READ_CLOSED.with(Ready::ERROR);
+        let mut end = reading(ready, vec![Ok(3), Err(ErrorKind::ConnectionReset.into())]);
+        assert_eq!(end.receive(&mut [0; 4]), Received::Bytes { count: 3, last: false });
+        assert!(end.ready().has(Ready::READABLE), "the error is still to be read");
+        assert_eq!(end.receive(&mut [0; 4]), Received::Reset);
+    }
+
+    #[test]
+    fn urgent_data_is_read_until_would_block() {
+        let would_block = Err(ErrorKind::WouldBlock.into());
+        let mut end = reading(Ready::URGENT, vec![Ok(1), Ok(2), would_block]);
+        assert_eq!(end.receive(&mut [0; 4]), Received::Bytes { count: 1, last: false });
+        assert!(end.ready().has(Ready::READABLE), "a read stops short at the urgent mark");
+        assert_eq!(end.receive(&mut [0; 4]), Received::Bytes { count: 2, last: false });
+        assert_eq!(end.receive(&mut [0; 4]), Received::Nothing);
+        assert_eq!(end.ready(), Ready::NONE);
+    }
+
+    #[test]
+    fn an_interrupted_call_is_made_again() {
+        let mut end = reading(Ready::NONE, vec![Err(ErrorKind::Interrupted.into()), Ok(0)]);
+        assert_eq!(end.receive(&mut [0; 4]), Received::End);
+    }
+
+    #[test]
+    fn a_short_write_clears_the_bit_and_a_whole_one_does_not() {
+        let script = Script { reads: Vec::new(), room: 3 };
+        let mut end = Endpoint::new(script, Ready::WRITABLE);
+        assert_eq!(end.send(b"abc").unwrap(), 3);
+        assert!(end.ready().has(Ready::WRITABLE));
+        assert_eq!(end.send(b"abcd").unwrap(), 3);
+        assert!(!end.ready().has(Ready::WRITABLE));
+    }
+
+    #[test]
+    fn after_a_broken_write_an_end_of_stream_is_a_reset() {
+        let mut end = reading(Ready::NONE, vec![Ok(4), Ok(0)]);
+        end.finish();
+        assert_eq!(end.receive(&mut [0; 8]), Received::Bytes { count: 4, last: false });
+        assert_eq!(end.receive(&mut [0; 8]), Received::Reset);
+    }
+}

@@ -1,0 +1,51 @@
+//! What the descriptor limit allows.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use super::StartError;
+
+/// Raises the soft descriptor limit to the hard one.
+///
+/// # Errors
+/// When the kernel refuses; the soft limit stays as it was.
+pub fn raise_descriptor_limit() -> std::io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
+    Ok(())
+}
+
+/// How many descriptors this process has open.
+#[must_use]
+pub fn open_descriptors() -> u64 {
+    // Without /proc, assume a generous number; it only sets some descriptors aside.
+    std::fs::read_dir("/proc/self/fd").map_or(64, |entries| entries.count() as u64)
+}
+
+/// How many clients may be inside at once: what is wanted, or what the descriptors allow. Two for
+/// each connection; what is open now, one for each probe, and a few for the rest are set aside.
+pub(super) fn max_connections(wanted: Option<usize>, probes: usize) -> Result<usize, StartError> {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let aside = open_descriptors() + probes as u64 + SPARE;
+    let allowed = usize::try_from(limit.saturating_sub(aside) / 2).unwrap_or(usize::MAX).min(MOST);
+    if allowed == 0 {
+        return Err(StartError::Descriptors { limit, needed: aside + 2 });
+    }
+    match wanted {
+        Some(wanted) if wanted > allowed => {
+            log::warn!(
+                "max_connections = {wanted} needs {} descriptors, the limit is {limit}: \
+                 at most {allowed} connections; raise the limit (ulimit -n, or LimitNOFILE= in \
+                 the systemd unit)",
+                aside + 2 * wanted as u64
+            );
+            Ok(allowed)
+        }
+        Some(wanted) => Ok(wanted),
+        None => Ok(allowed),
+    }
+}
+
+/// Descriptors set aside for what comes and goes: names being resolved, sockets parting.
+const SPARE: u64 = 8;
+/// No machine serves more from one thread.
+const MOST: usize = 10_000_000;

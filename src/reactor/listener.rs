@@ -1,0 +1,246 @@
+//! Listening sockets: binding them, and accepting in bounded batches.
+//!
+//! An accept loop that is left early gets no further event, so an acceptor keeps a `ready` bit until
+//! the kernel says would-block, and is driven again by the turn. When descriptors run out it pauses,
+//! 100 ms doubling to a second; clients wait in the kernel's queue meanwhile.
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, UnixListener};
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, SockAddr, SockRef, Type};
+
+use super::resolver::look_up;
+use super::socket::{Peer, Socket, is_our_shortage, set_keepalive};
+use crate::config::BindAddress;
+
+/// One bound socket, and when it may be asked for clients.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    socket: Listening,
+    ready: bool,
+    pause: Option<Pause>,
+}
+
+impl Acceptor {
+    pub(super) fn new(socket: Listening) -> Self {
+        Self { socket, ready: false, pause: None }
+    }
+
+    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        match &mut self.socket {
+            Listening::Tcp(socket) => registry.register(socket, token, Interest::READABLE),
+            Listening::Unix { socket, .. } => registry.register(socket, token, Interest::READABLE),
+        }
+    }
+
+    /// An event said that clients are waiting.
+    pub(super) fn mark(&mut self) {
+        self.ready = true;
+    }
+
+    /// Whether asking for a client may bring one now.
+    pub(super) fn is_ready(&self, now: Instant) -> bool {
+        self.ready && self.pause.as_ref().is_none_or(|pause| pause.until <= now)
+    }
+
+    /// When a pause ends.
+    pub(super) fn paused_until(&self) -> Option<Instant> {
+        self.pause.as_ref().filter(|_| self.ready).map(|pause| pause.until)
+    }
+
+    /// The next waiting client, if there is one.
+    pub(super) fn accept(&mut self, now: Instant) -> Accepted {
+        match self.socket.accept() {
+            Ok((socket, peer)) => {
+                self.pause = None;
+                Accepted::Client(socket, peer)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.ready = false;
+                Accepted::Nobody
+            }
+            Err(error) if is_our_shortage(&error) => {
+                let last = self.pause.as_ref().map(|pause| pause.length);
+                let length = last.map_or(FIRST_PAUSE, |length| (length * 2).min(LONGEST_PAUSE));
+                self.pause = Some(Pause { until: now + length, length });
+                Accepted::Exhausted(error)
+            }
+            Err(_) => Accepted::Failed,
+        }
+    }
+
+    /// The address it is bound to, as the contract writes it.
+    pub(super) fn address(&self) -> String {
+        self.socket.address()
+    }
+}
+
+/// What asking for a client brought.
+#[derive(Debug)]
+pub(super) enum Accepted {
+    Client(Socket, Peer),
+    Nobody,
+    /// The client left while it waited, or the like: ask again.
+    Failed,
+    /// We are out of descriptors or memory; the acceptor pauses.
+    Exhausted(io::Error),
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub(super) enum Listening {
+    /// On a TCP address.
+    Tcp(TcpListener),
+    /// On a path, which is removed when the socket is closed.
+    Unix {
+        /// The socket.
+        socket: UnixListener,
+        /// Where it is bound.
+        path: PathBuf,
+    },
+}
+
+impl Listening {
+    /// Binds every socket that an address stands for.
+    ///
+    /// # Errors
+    /// When the name does not resolve, or an address cannot be bound.
+    pub(super) fn bind(address: &BindAddress, backlog: u32) -> io::Result<Vec<Self>> {
+        match address {
+            BindAddress::Inet(address) => Ok(vec![bind_inet(*address, false, backlog)?]),
+            BindAddress::Any(port) => Ok(vec![bind_any(*port, backlog)?]),
+            BindAddress::Name { host, port } => look_up(host, *port)?
+                .into_iter()
+                .map(|address| bind_inet(address, false, backlog))
+                .collect(),
+            BindAddress::Unix(path) => Ok(vec![bind_unix(path)?]),
+        }
+    }
+
+    /// A listening TCP socket that was given to this process.
+    ///
+    /// # Errors
+    /// When the descriptor is no listening socket.
+    pub(super) fn inherit(descriptor: OwnedFd) -> io::Result<Self> {
+        let socket = socket2::Socket::from(descriptor);
+        if !socket.is_listener()? {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "the descriptor does not listen"));
+        }
+        socket.set_nonblocking(true)?;
+        Ok(Self::Tcp(TcpListener::from_std(socket.into())))
+    }
+
+    /// The address it is bound to.
+    #[must_use]
+    pub(super) fn address(&self) -> String {
+        match self {
+            Self::Tcp(socket) => {
+                socket.local_addr().map_or_else(|error| error.to_string(), |a| a.to_string())
+            }
+            Self::Unix { path, .. } => format!("unix:{}", path.display()),
+        }
+    }
+
+    /// Its port, if it has one.
+    pub(super) fn port(&self) -> Option<u16> {
+        match self {
+            Self::Tcp(socket) => socket.local_addr().ok().map(|address| address.port()),
+            Self::Unix { .. } => None,
+        }
+    }
+
+    fn accept(&self) -> io::Result<(Socket, Peer)> {
+        match self {
+            Self::Tcp(socket) => {
+                socket.accept().map(|(stream, peer)| (Socket::Tcp(stream), Peer::Inet(peer)))
+            }
+            Self::Unix { socket, .. } => {
+                socket.accept().map(|(stream, _)| (Socket::Unix(stream), Peer::Unix))
+            }
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        if let Self::Unix { path, .. } = self {
+            // Somebody else may have removed it; there is nothing more to be done.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// A socket that listens on `address`, to be handed to another process.
+///
+/// # Errors
+/// When the address cannot be bound.
+pub fn listening_descriptor(address: SocketAddr) -> io::Result<OwnedFd> {
+    listening_socket(address, false, HANDED_BACKLOG).map(OwnedFd::from)
+}
+
+#[derive(Debug)]
+struct Pause {
+    until: Instant,
+    length: Duration,
+}
+
+/// All interfaces, IPv4 and IPv6 through one socket; IPv4 alone on a machine without IPv6.
+fn bind_any(port: u16, backlog: u32) -> io::Result<Listening> {
+    match bind_inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), true, backlog) {
+        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+            bind_inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), false, backlog)
+        }
+        outcome => outcome,
+    }
+}
+
+/// Options are set here, once: accepted sockets inherit them.
+fn bind_inet(address: SocketAddr, both_families: bool, backlog: u32) -> io::Result<Listening> {
+    let socket = listening_socket(address, both_families, backlog)?;
+    Ok(Listening::Tcp(TcpListener::from_std(socket.into())))
+}
+
+fn listening_socket(
+    address: SocketAddr,
+    both_families: bool,
+    backlog: u32,
+) -> io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!both_families)?;
+    }
+    socket.set_tcp_nodelay(true)?;
+    set_keepalive(&SockRef::from(&socket));
+    socket.bind(&SockAddr::from(address))?;
+    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    Ok(socket)
+}
+
+/// A socket file that nobody listens on is left from a process that did not end well: replace it.
+fn bind_unix(path: &Path) -> io::Result<Listening> {
+    let listening = |socket| Listening::Unix { socket, path: path.to_owned() };
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            let refused = StdUnixStream::connect(path)
+                .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+            if !refused {
+                return Err(error);
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path).map(listening)
+        }
+        outcome => outcome.map(listening),
+    }
+}
+
+const HANDED_BACKLOG: u32 = 4096;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);

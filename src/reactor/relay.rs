@@ -1,0 +1,309 @@
+//! From an accepted client to the end of its pair: what the pairs ask for, done.
+
+use std::io;
+use std::time::Duration;
+
+use super::listener::Accepted;
+use super::pairs::{Choice, Entry};
+use super::report::{Access, BackendName};
+use super::resolver::User;
+use super::socket::{Peer, Socket, is_our_shortage, is_out_of_ports, words};
+use super::token::Source;
+use super::{Reactor, Service};
+use crate::config::AccessLog;
+use crate::pair::endpoint::Ready;
+use crate::pair::{CloseReason, Direction, Limits, Pair, Phase, Side, Step};
+
+impl Reactor {
+    /// Lets clients in, a bounded number from each socket.
+    pub(super) fn accept(&mut self) {
+        if self.warming_until().is_some() {
+            return;
+        }
+        for number in 0..self.acceptors.len() {
+            for _ in 0..ACCEPTS {
+                if !self.may_accept(number) {
+                    break;
+                }
+                match self.acceptors[number].0.accept(self.now) {
+                    Accepted::Client(socket, peer) => self.admit(number, socket, peer),
+                    Accepted::Nobody => break,
+                    Accepted::Failed => {}
+                    Accepted::Exhausted(error) => {
+                        self.stats.accept_pauses += 1;
+                        self.tell_shortage(&error);
+                    }
+                }
+            }
+        }
+        self.tell_full();
+    }
+
+    /// Whether some socket has clients waiting that may come in.
+    pub(super) fn can_accept(&self) -> bool {
+        self.warming_until().is_none()
+            && (0..self.acceptors.len()).any(|number| self.may_accept(number))
+    }
+
+    fn may_accept(&self, number: usize) -> bool {
+        let (acceptor, listener) = &self.acceptors[number];
+        let listener = &self.listeners[*listener];
+        acceptor.is_ready(self.now)
+            && listener.active < listener.most
+            && self.live() < self.max_connections
+    }
+
+    fn admit(&mut self, acceptor: usize, mut socket: Socket, peer: Peer) {
+        let number = self.acceptors[acceptor].1;
+        self.stats.accepted += 1;
+        if let Service::Answer { answer, delay } = &self.listeners[number].service {
+            self.guests.admit(socket, answer.clone(), *delay, self.poll.registry());
+            return;
+        }
+        let token = Source::Client(self.pairs.vacant_slot()).into();
+        if let Err(error) = socket.register(self.poll.registry(), token) {
+            self.tell_shortage(&error);
+            return;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        let pair = Pair::new(socket, Ready::WRITABLE);
+        let mut entry = Entry::new(pair, id, peer, self.now);
+        entry.listener = number;
+        self.pairs.insert(entry);
+        self.listeners[number].active += 1;
+    }
+
+    /// Gives every queued pair one step; those queued meanwhile have the next turn.
+    pub(super) fn relay(&mut self) {
+        for _ in 0..self.pairs.queued() {
+            let Some(slot) = self.pairs.dequeue() else { break };
+            self.advance(slot);
+        }
+        self.guests.work(self.now, &mut self.pairs.scratch);
+    }
+
+    /// Does what pairs whose deadline has come ask for.
+    pub(super) fn expire(&mut self) {
+        for _ in 0..EXPIRIES {
+            let Some(slot) = self.pairs.pop_due(self.now) else { break };
+            self.switch_keepalive(slot);
+            let step = self.pairs.get_mut(slot).pair.expire(self.now);
+            if self.carry_out(slot, step) {
+                self.advance(slot);
+            }
+        }
+        self.parting.settle(self.now);
+        self.tell_drain();
+    }
+
+    fn advance(&mut self, slot: usize) {
+        loop {
+            let limits = self.limits(slot);
+            let step = self.pairs.step(slot, self.now, &limits);
+            if !self.carry_out(slot, step) {
+                return;
+            }
+        }
+    }
+
+    /// Does what a step asks for; true when the pair is to be stepped again at once.
+    fn carry_out(&mut self, slot: usize, step: Step) -> bool {
+        match step {
+            Step::NeedBackend => match self.connect(slot) {
+                Ok(()) => self.pairs.arm(slot),
+                Err(reason) => self.finish(slot, reason),
+            },
+            Step::Connected => {
+                self.connected(slot);
+                return true;
+            }
+            Step::ConnectFailed(error) => {
+                self.attempt_failed(slot, &error);
+                return true;
+            }
+            Step::Waiting => self.pairs.arm(slot),
+            Step::Again => {
+                self.pairs.arm(slot);
+                self.pairs.enqueue(slot);
+            }
+            Step::Done(reason) => self.finish(slot, reason),
+        }
+        false
+    }
+
+    /// Begins a connect: to the next address of the backend being tried, or to another backend.
+    fn connect(&mut self, slot: usize) -> Result<(), CloseReason> {
+        loop {
+            let choice = self.choose(slot)?;
+            let (pool, limits) = (self.pool_of(slot), self.limits(slot));
+            let Some(target) = self.pools[pool].backend(choice.backend).target(choice.attempt)
+            else {
+                continue;
+            };
+            let token = Source::Backend(slot).into();
+            let begun = Socket::connect(target).and_then(|mut socket| {
+                socket.register(self.poll.registry(), token)?;
+                Ok(socket)
+            });
+            match begun {
+                Ok(socket) => {
+                    let entry = self.pairs.get_mut(slot);
+                    entry.pair.attach(socket, self.now, &limits);
+                    entry.keepalive_at = None;
+                    return Ok(());
+                }
+                Err(error) if is_our_shortage(&error) => {
+                    self.tell_shortage(&error);
+                    return Err(CloseReason::OutOfResources);
+                }
+                Err(error) => self.attempt_failed(slot, &error),
+            }
+        }
+    }
+
+    /// Which address of which backend to try now. Distinct backends count as attempts; the
+    /// addresses of one backend do not.
+    fn choose(&mut self, slot: usize) -> Result<Choice, CloseReason> {
+        let pool = self.pool_of(slot);
+        if let Some(choice) = self.pairs.get(slot).backend {
+            if self.pools[pool].backend(choice.backend).target(choice.attempt).is_some() {
+                return Ok(choice);
+            }
+            self.backend_failed(slot, choice.backend);
+        }
+        let attempts = self.attempts_of(slot);
+        let entry = self.pairs.get_mut(slot);
+        if entry.tried.len() >= attempts {
+            return Err(CloseReason::ConnectFailed);
+        }
+        let Some(backend) = self.pools[pool].pick(self.now, &entry.tried) else {
+            let nobody = entry.tried.is_empty();
+            return Err(if nobody { CloseReason::NoBackend } else { CloseReason::ConnectFailed });
+        };
+        self.pools[pool].opened(backend);
+        let attempt = self.pools[pool].backend(backend).first_attempt();
+        let choice = Choice { backend, attempt };
+        entry.backend = Some(choice);
+        Ok(choice)
+    }
+
+    /// One address could not be connected. Being out of ports is not the backend's fault, but
+    /// another backend may still be in reach.
+    fn attempt_failed(&mut self, slot: usize, error: &io::Error) {
+        let pool = self.pool_of(slot);
+        let entry = self.pairs.get_mut(slot);
+        let Some(choice) = &mut entry.backend else { return };
+        choice.attempt = choice.attempt.next();
+        let choice = *choice;
+        log::debug!(
+            "connection {}: connect to {} failed ({})",
+            entry.id,
+            BackendName(&self.pools[pool], choice.backend),
+            words(error)
+        );
+        if is_out_of_ports(error) {
+            self.stats.out_of_ports += 1;
+            entry.backend = None;
+            entry.tried.push(choice.backend);
+            self.pools[pool].closed(choice.backend);
+            self.tell_ports(pool, choice.backend);
+        }
+    }
+
+    /// A backend could not be connected at any of its addresses.
+    fn backend_failed(&mut self, slot: usize, backend: usize) {
+        let pool = self.pool_of(slot);
+        let entry = self.pairs.get_mut(slot);
+        entry.backend = None;
+        entry.tried.push(backend);
+        self.stats.connect_failures += 1;
+        self.pools[pool].closed(backend);
+        let change = self.pools[pool].connect_failed(backend, self.now);
+        self.tell_change(pool, backend, change, "connects fail");
+        if self.lifecycle.is_running() {
+            self.prober.hurry(pool, backend, self.now);
+            self.resolver.hurry(User { pool, backend }, self.now);
+        }
+    }
+
+    fn connected(&mut self, slot: usize) {
+        let pool = self.pool_of(slot);
+        let entry = self.pairs.get_mut(slot);
+        entry.keepalive_at = Some(self.now + KEEPALIVE_AGE);
+        let Some(choice) = entry.backend else { return };
+        if self.access_log == AccessLog::Both {
+            let name = &self.listeners[entry.listener].name;
+            Access::new(entry, name, &self.pools[pool], self.now).opened();
+        }
+        let change = self.pools[pool].connected(choice.backend, choice.attempt, self.now);
+        self.tell_change(pool, choice.backend, change, "connected again");
+    }
+
+    /// Long-lived connections get keepalive on the backend's side; short ones do not pay for it.
+    fn switch_keepalive(&mut self, slot: usize) {
+        let entry = self.pairs.get_mut(slot);
+        if entry.keepalive_at.is_some_and(|at| at <= self.now) {
+            entry.keepalive_at = None;
+            if let Some(socket) = entry.pair.stream(Side::Backend) {
+                socket.keep_alive();
+            }
+        }
+    }
+
+    /// Ends a pair: counts, tells, and closes both sides in the way that the reason asks for.
+    pub(super) fn finish(&mut self, slot: usize, reason: CloseReason) {
+        let pool = self.pool_of(slot);
+        let entry = self.pairs.remove(slot);
+        if let Some(choice) = entry.backend {
+            self.pools[pool].closed(choice.backend);
+        }
+        self.listeners[entry.listener].active -= 1;
+        self.stats.count_end(reason);
+        self.stats.bytes_received += entry.pair.bytes(Direction::ToBackend);
+        self.stats.bytes_sent += entry.pair.bytes(Direction::ToClient);
+        if self.access_log != AccessLog::Off {
+            let name = &self.listeners[entry.listener].name;
+            Access::new(&entry, name, &self.pools[pool], self.now).ended(reason);
+        }
+        let abort = reason.is_abortive() || entry.pair.holds_bytes();
+        let began = entry.pair.phase() == Phase::Relaying;
+        let (client, backend) = entry.pair.dissolve(&mut self.pairs.buffers);
+        if reason == CloseReason::Cut {
+            client.reset_on_close();
+            backend.iter().for_each(Socket::reset_on_close);
+        } else if abort {
+            for socket in std::iter::once(client).chain(backend) {
+                self.parting.reset(socket, self.poll.registry(), self.now);
+            }
+        } else if !began {
+            client.close_politely(&mut self.pairs.scratch);
+        }
+    }
+
+    pub(super) fn pool_of(&self, slot: usize) -> usize {
+        self.route(slot).0
+    }
+
+    fn attempts_of(&self, slot: usize) -> usize {
+        self.route(slot).1
+    }
+
+    fn limits(&self, slot: usize) -> Limits {
+        self.route(slot).2
+    }
+
+    fn route(&self, slot: usize) -> (usize, usize, Limits) {
+        match self.listeners[self.pairs.get(slot).listener].service {
+            Service::Balance { pool, attempts, limits } => (pool, attempts, limits),
+            Service::Answer { .. } => unreachable!("guests are not paired"),
+        }
+    }
+}
+
+/// Clients taken from one socket in one turn.
+const ACCEPTS: usize = 256;
+/// Deadlines looked at in one turn.
+const EXPIRIES: usize = 1024;
+/// The age at which a connection to a backend gets keepalive.
+const KEEPALIVE_AGE: Duration = Duration::from_secs(10);

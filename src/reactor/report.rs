@@ -1,0 +1,189 @@
+//! What the operator is told: access lines, the status table, and notes about shortages.
+
+use std::fmt;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::pairs::Entry;
+use super::socket::words;
+use super::{DRAIN_NOTE, Reactor, Service};
+use crate::lifecycle::Lifecycle;
+use crate::pair::{CloseReason, Direction};
+use crate::pool::Pool;
+
+impl Reactor {
+    /// Writes the status table to the log.
+    pub(super) fn report(&self) {
+        let stats = &self.stats;
+        log::info!(
+            "status: {} connections (at most {}), {} accepted, {} bytes received, {} bytes sent, \
+             {} failed connects",
+            self.live(),
+            self.max_connections,
+            stats.accepted,
+            stats.bytes_received,
+            stats.bytes_sent,
+            stats.connect_failures
+        );
+        for listener in &self.listeners {
+            if let Service::Balance { pool, .. } = listener.service {
+                let pool = self.pools[pool].name();
+                log::info!(
+                    "status: listener {} -> pool {pool}: {} active",
+                    listener.name,
+                    listener.active
+                );
+            }
+        }
+        for pool in &self.pools {
+            for (index, backend) in pool.backends().iter().enumerate() {
+                let counters = backend.counters();
+                log::info!(
+                    "status: {}: {}, weight {}, {} active, {} total, {} failed",
+                    BackendName(pool, index),
+                    backend.state(self.now),
+                    backend.weight(),
+                    counters.active,
+                    counters.total,
+                    counters.failures
+                );
+            }
+        }
+        for (reason, count) in stats.ended() {
+            log::info!("status: {count} ended: {}", reason.words());
+        }
+    }
+
+    /// While draining, says now and then how many are left.
+    pub(super) fn tell_drain(&mut self) {
+        let Some(due) = self.drain_note.filter(|due| *due <= self.now) else { return };
+        self.drain_note = Some(due + DRAIN_NOTE);
+        let left = self.live();
+        match self.lifecycle {
+            Lifecycle::Draining { deadline: Some(deadline) } => {
+                let time = deadline.saturating_duration_since(self.now).as_secs();
+                log::info!("draining: {left} connections left, to be cut in {time} s");
+            }
+            Lifecycle::Draining { deadline: None } => {
+                log::info!("draining: {left} connections left");
+            }
+            Lifecycle::Running | Lifecycle::Ending => {}
+        }
+        for (_, entry) in self.pairs.iter().take(LISTED) {
+            let age = self.now.saturating_duration_since(entry.opened).as_secs();
+            log::info!("draining: connection {} from {} is {age} s old", entry.id, entry.client);
+        }
+    }
+
+    pub(super) fn tell_shortage(&mut self, error: &io::Error) {
+        if self.shortage.may_speak(self.now) {
+            log::warn!(
+                "{}: {} connections are open; clients wait (raise ulimit -n, or lower \
+                 max_connections)",
+                words(error),
+                self.live()
+            );
+        }
+    }
+
+    pub(super) fn tell_ports(&mut self, pool: usize, backend: usize) {
+        if self.ports.may_speak(self.now) {
+            log::warn!(
+                "out of local ports towards {} with {} connections to it; this machine's limit, \
+                 not the backend's fault (widen net.ipv4.ip_local_port_range, or add addresses)",
+                BackendName(&self.pools[pool], backend),
+                self.pools[pool].backend(backend).counters().active
+            );
+        }
+    }
+
+    /// One line when the limit is reached, one when it no longer is.
+    pub(super) fn tell_full(&mut self) {
+        let full = self.live() >= self.max_connections;
+        if full != std::mem::replace(&mut self.full, full) {
+            if full {
+                log::warn!("{} connections: the limit is reached, new clients wait", self.live());
+            } else {
+                log::info!("below the limit of {} connections again", self.max_connections);
+            }
+        }
+    }
+}
+
+/// A backend in the words of the contract: `pool/address`.
+pub(super) struct BackendName<'a>(pub(super) &'a Pool, pub(super) usize);
+
+impl fmt::Display for BackendName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.0.name(), self.0.backend(self.1).label())
+    }
+}
+
+/// The lines that a connection gets in the log.
+pub(super) struct Access<'a> {
+    entry: &'a Entry,
+    listener: &'a str,
+    pool: &'a Pool,
+    now: Instant,
+}
+
+impl<'a> Access<'a> {
+    pub(super) fn new(entry: &'a Entry, listener: &'a str, pool: &'a Pool, now: Instant) -> Self {
+        Self { entry, listener, pool, now }
+    }
+
+    pub(super) fn opened(&self) {
+        log::info!(
+            target: ACCESS,
+            id = self.entry.id,
+            client:% = self.entry.client,
+            listener = self.listener,
+            pool = self.pool.name(),
+            backend = self.backend();
+            "connection opened"
+        );
+    }
+
+    pub(super) fn ended(&self, reason: CloseReason) {
+        let age = self.now.saturating_duration_since(self.entry.opened);
+        log::info!(
+            target: ACCESS,
+            id = self.entry.id,
+            client:% = self.entry.client,
+            listener = self.listener,
+            pool = self.pool.name(),
+            backend = self.backend(),
+            received = self.entry.pair.bytes(Direction::ToBackend),
+            sent = self.entry.pair.bytes(Direction::ToClient),
+            duration_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+            reason = reason.words();
+            "connection ended"
+        );
+    }
+
+    fn backend(&self) -> &str {
+        self.entry.backend.map_or("-", |choice| self.pool.backend(choice.backend).label())
+    }
+}
+
+/// Keeps a note from being repeated more often than every [`SPARING`].
+#[derive(Debug, Default)]
+pub(super) struct Sparing {
+    last: Option<Instant>,
+}
+
+impl Sparing {
+    pub(super) fn may_speak(&mut self, now: Instant) -> bool {
+        let may = self.last.is_none_or(|last| now >= last + SPARING);
+        if may {
+            self.last = Some(now);
+        }
+        may
+    }
+}
+
+const SPARING: Duration = Duration::from_secs(5);
+/// Connections listed one by one while draining.
+const LISTED: usize = 10;
+/// The log target of access lines.
+const ACCESS: &str = "evenkeel::access";

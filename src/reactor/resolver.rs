@@ -1,0 +1,170 @@
+//! Names to addresses, on the one helper thread: `getaddrinfo` blocks, and the loop must not.
+//!
+//! The thread does nothing else. It takes a name from a channel, asks, sends the answer back through
+//! another and wakes the loop. It is started only when there is a name to resolve. A name that does
+//! not resolve is asked again; the last good answer stays in use meanwhile.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mio::{Registry, Waker};
+
+use super::token::Source;
+
+/// The names in use, and the line to the thread.
+#[derive(Debug)]
+pub(super) struct Resolver {
+    names: Vec<Name>,
+    thread: Option<Line>,
+}
+
+impl Resolver {
+    pub(super) fn new() -> Self {
+        Self { names: Vec::new(), thread: None }
+    }
+
+    /// Has `host:port` looked up now and from then on, on behalf of `user`.
+    pub(super) fn watch(&mut self, host: &str, port: u16, user: User) {
+        match self.names.iter_mut().find(|name| name.host == host && name.port == port) {
+            Some(name) => name.users.push(user),
+            None => self.names.push(Name {
+                host: host.to_owned(),
+                port,
+                users: vec![user],
+                asked: None,
+                waiting: false,
+                answered: false,
+            }),
+        }
+    }
+
+    /// Starts the thread if there is anything to resolve.
+    pub(super) fn start(&mut self, registry: &Registry) -> io::Result<()> {
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        let waker = Waker::new(registry, Source::Resolver.into())?;
+        let (ask, questions) = channel::<(usize, String, u16)>();
+        let (reply, answers) = channel();
+        thread::Builder::new().name("resolver".into()).spawn(move || {
+            for (name, host, port) in questions {
+                let answer = look_up(&host, port);
+                if reply.send((name, answer)).is_err() || waker.wake().is_err() {
+                    return;
+                }
+            }
+        })?;
+        self.thread = Some(Line { ask, answers });
+        Ok(())
+    }
+
+    /// Asks for every name whose answer is older than [`REFRESH`].
+    pub(super) fn refresh(&mut self, now: Instant) {
+        for index in 0..self.names.len() {
+            if self.names[index].is_due(now, REFRESH) {
+                self.ask(index, now);
+            }
+        }
+    }
+
+    /// Real traffic or a probe found nobody there: ask again, unless that was done just now.
+    pub(super) fn hurry(&mut self, user: User, now: Instant) {
+        let wanted = |name: &Name| name.users.contains(&user) && name.is_due(now, SOONEST);
+        if let Some(index) = self.names.iter().position(wanted) {
+            self.ask(index, now);
+        }
+    }
+
+    /// The answers that have come in: for each, who uses the name, the name, and its addresses.
+    pub(super) fn take(&mut self) -> Vec<Answer> {
+        let Some(line) = &self.thread else { return Vec::new() };
+        let mut answers = Vec::new();
+        while let Ok((index, outcome)) = line.answers.try_recv() {
+            let name = &mut self.names[index];
+            name.waiting = false;
+            name.answered = true;
+            answers.push(Answer { users: name.users.clone(), name: name.host.clone(), outcome });
+        }
+        answers
+    }
+
+    /// Whether every name has been answered once, well or badly.
+    pub(super) fn is_settled(&self) -> bool {
+        self.names.iter().all(|name| name.answered)
+    }
+
+    /// When [`Self::refresh`] has something to do.
+    pub(super) fn next(&self) -> Option<Instant> {
+        let due = |name: &Name| name.asked.filter(|_| !name.waiting).map(|asked| asked + REFRESH);
+        self.names.iter().filter_map(due).min()
+    }
+
+    fn ask(&mut self, index: usize, now: Instant) {
+        let Some(line) = &self.thread else { return };
+        let name = &mut self.names[index];
+        name.asked = Some(now);
+        name.waiting = line.ask.send((index, name.host.clone(), name.port)).is_ok();
+    }
+}
+
+/// One backend of one pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct User {
+    pub(super) pool: usize,
+    pub(super) backend: usize,
+}
+
+/// What became of a question.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) users: Vec<User>,
+    pub(super) name: String,
+    pub(super) outcome: io::Result<Vec<SocketAddr>>,
+}
+
+#[derive(Debug)]
+struct Name {
+    host: String,
+    port: u16,
+    users: Vec<User>,
+    asked: Option<Instant>,
+    waiting: bool,
+    answered: bool,
+}
+
+impl Name {
+    fn is_due(&self, now: Instant, age: Duration) -> bool {
+        !self.waiting && self.asked.is_none_or(|asked| now >= asked + age)
+    }
+}
+
+#[derive(Debug)]
+struct Line {
+    ask: Sender<(usize, String, u16)>,
+    answers: Receiver<(usize, io::Result<Vec<SocketAddr>>)>,
+}
+
+/// All addresses of a name, each once, in the order of the system's preference. Blocks.
+///
+/// # Errors
+/// When the name does not resolve, or to nothing.
+pub fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let mut addresses: Vec<SocketAddr> = Vec::new();
+    for address in (host, port).to_socket_addrs()? {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+    }
+    Ok(addresses)
+}
+
+/// How old an answer may grow.
+const REFRESH: Duration = Duration::from_secs(30);
+/// The least time between two questions for one name.
+const SOONEST: Duration = Duration::from_secs(1);

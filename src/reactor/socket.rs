@@ -1,0 +1,216 @@
+//! The real streams: TCP and unix sockets, and what the kernel wants said to them.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use mio::event::{Event, Source};
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::{SockRef, TcpKeepalive};
+
+use crate::pair::endpoint::{Ready, Stream};
+use crate::pool::backend::Target;
+
+/// A connected or connecting socket.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Socket {
+    /// Begins to connect. Small writes are sent at once; our caller decides what to send.
+    pub(super) fn connect(target: &Target) -> io::Result<Self> {
+        match target {
+            Target::Inet(address) => {
+                let stream = TcpStream::connect(*address)?;
+                stream.set_nodelay(true)?;
+                Ok(Self::Tcp(stream))
+            }
+            Target::Unix(path) => Ok(Self::Unix(UnixStream::connect(path)?)),
+        }
+    }
+
+    /// Asks for all events of this socket, once and for its whole life.
+    pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let interest = Interest::READABLE.add(Interest::WRITABLE).add(Interest::PRIORITY);
+        self.source().register(registry, token, interest)
+    }
+
+    /// Asks again, which makes the kernel report what is possible now.
+    pub(super) fn reregister(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.source().reregister(registry, token, Interest::READABLE.add(Interest::WRITABLE))
+    }
+
+    /// Notices a peer that vanished without a word, and keeps middleboxes from forgetting us.
+    pub(super) fn keep_alive(&self) {
+        if let Self::Tcp(stream) = self {
+            set_keepalive(&SockRef::from(stream));
+        }
+    }
+
+    /// Makes the coming close a reset, throwing away what is not sent yet.
+    pub(super) fn reset_on_close(&self) {
+        if let Self::Tcp(stream) = self {
+            // It fails only on a socket that is already dead, which then needs no reset.
+            let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    /// Asks the kernel to call this socket writable only once everything was sent; says whether
+    /// that is so already. A unix socket's bytes are with the peer as soon as they are written.
+    pub(super) fn report_when_sent(&self) -> bool {
+        let Self::Tcp(stream) = self else { return true };
+        if SockRef::from(stream).set_tcp_notsent_lowat(1).is_err() {
+            return true;
+        }
+        let mut fds = [PollFd::new(stream, PollFlags::OUT)];
+        let polled = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        polled.is_err() || !fds[0].revents().is_empty()
+    }
+
+    /// Closes so that the peer sees an orderly end even if it has sent something: a close with
+    /// unread input would be a reset.
+    pub(super) fn close_politely(mut self, scratch: &mut [u8]) {
+        let _ = self.finish();
+        while let Ok(count) = self.read(scratch)
+            && count == scratch.len()
+        {}
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Self::Tcp(stream) => stream,
+            Self::Unix(stream) => stream,
+        }
+    }
+}
+
+impl Stream for Socket {
+    fn establish(&mut self) -> io::Result<()> {
+        let error = match self {
+            Self::Tcp(stream) => stream.take_error()?,
+            Self::Unix(stream) => stream.take_error()?,
+        };
+        error.map_or(Ok(()), Err)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(space),
+            Self::Unix(stream) => stream.read(space),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Who is at the other end of an accepted socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    Inet(SocketAddr),
+    Unix,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => {
+                SocketAddr::new(address.ip().to_canonical(), address.port()).fmt(f)
+            }
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+/// What an event says of a stream. An error or a hang-up makes both operations worth trying:
+/// they tell what happened.
+pub(super) fn readiness(event: &Event) -> Ready {
+    let mut ready = Ready::NONE;
+    let mut add = |fact: bool, bits: Ready| {
+        if fact {
+            ready = ready.with(bits);
+        }
+    };
+    let error = event.is_error();
+    add(event.is_readable() || event.is_read_closed(), Ready::READABLE);
+    add(event.is_writable(), Ready::WRITABLE);
+    add(event.is_read_closed(), Ready::READ_CLOSED);
+    add(event.is_priority(), Ready::URGENT.with(Ready::READABLE));
+    add(error, Ready::ERROR.with(Ready::READABLE).with(Ready::WRITABLE));
+    ready
+}
+
+/// Keepalive as set on listeners (accepted sockets inherit it) and on backend sockets that have
+/// lived for a while. A dead peer is noticed after about two minutes.
+pub(super) fn set_keepalive(socket: &SockRef<'_>) {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(60))
+        .with_interval(Duration::from_secs(15))
+        .with_retries(4);
+    // Best effort: a stack without these knobs still carries the traffic.
+    let _ = socket.set_tcp_keepalive(&keepalive);
+}
+
+/// Whether an error says that this process or machine is out of something, so that no peer is to blame.
+pub(super) fn is_our_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
+        .iter()
+        .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Whether a connect failed for want of something on our side: descriptors, memory, local ports.
+pub(super) fn is_our_fault(error: &io::Error) -> bool {
+    is_our_shortage(error) || is_out_of_ports(error)
+}
+
+/// Whether a connect failed because all local ports towards that address are in use.
+pub(super) fn is_out_of_ports(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable
+}
+
+/// The short words for an I/O error, without the number.
+pub(super) fn words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::TimedOut => "timed out".into(),
+        io::ErrorKind::WouldBlock => "the backlog of the socket is full".into(),
+        _ => {
+            let text = error.to_string();
+            text.split(" (os error").next().unwrap_or_default().to_lowercase()
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Counters of the whole process. They only grow, and cost an addition each.
+
+use crate::pair::CloseReason;
+
+/// What happened since the start.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Clients accepted.
+    pub accepted: u64,
+    /// Bytes that clients sent and backends took.
+    pub bytes_received: u64,
+    /// Bytes that backends sent and clients took.
+    pub bytes_sent: u64,
+    /// Connects to a backend that failed at every address.
+    pub connect_failures: u64,
+    /// Connects that failed for want of a local port.
+    pub out_of_ports: u64,
+    /// Times an acceptor had to pause for want of descriptors or memory.
+    pub accept_pauses: u64,
+    ended: [u64; CloseReason::ALL.len()],
+}
+
+impl Stats {
+    /// Counts the end of a connection.
+    pub fn count_end(&mut self, reason: CloseReason) {
+        self.ended[reason as usize] += 1;
+    }
+
+    /// How many connections ended for each reason, those that never occurred left out.
+    pub fn ended(&self) -> impl Iterator<Item = (CloseReason, u64)> + '_ {
+        let count = |reason: CloseReason| (reason, self.ended[reason as usize]);
+        CloseReason::ALL.into_iter().map(count).filter(|(_, count)| *count > 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_its_own_counter() {
+        let mut stats = Stats::default();
+        for reason in CloseReason::ALL {
+            stats.count_end(reason);
+        }
+        let ended: Vec<_> = stats.ended().collect();
+        assert_eq!(ended, CloseReason::ALL.map(|reason| (reason, 1)));
+    }
+}
