@@ -376,3 +376,148 @@ Examples:
   evenkeel backend --http --delay 250ms
 
 Line mode answers `hello` with `[backend:5001] hello`. TERM and INT end it.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::error::ErrorKind;
+
+    fn meant(line: &str) -> Command {
+        parse(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    fn refused(line: &str) -> (ErrorKind, String) {
+        let error = parse(line.split(' ')).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        (error.kind(), error.to_string())
+    }
+
+    fn run(line: &str) -> Run {
+        match meant(line) {
+            Command::Run(run) => run,
+            Command::Check(_) | Command::Demo(_) | Command::Backend(_) => panic!("{line}"),
+        }
+    }
+
+    fn test_backend(line: &str) -> TestBackend {
+        match meant(line) {
+            Command::Backend(backend) => backend,
+            Command::Check(_) | Command::Demo(_) | Command::Run(_) => panic!("{line}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Typed::command().debug_assert();
+    }
+
+    #[test]
+    fn run_takes_addresses_or_a_file() {
+        let listen = vec![BindAddress::Any(3030)];
+        let backends = vec!["localhost:5001".parse().unwrap(), "b:2,weight=3".parse().unwrap()];
+        let source = Source::Arguments { listen, backends };
+        assert_eq!(run("evenkeel run localhost:5001 b:2,weight=3").source, source);
+
+        let several = run("evenkeel run -l :1 --listen unix:/x a:1").source;
+        let listen = vec![BindAddress::Any(1), BindAddress::Unix("/x".into())];
+        let backends = vec!["a:1".parse().unwrap()];
+        assert_eq!(several, Source::Arguments { listen, backends });
+
+        let file = run("evenkeel run -c x.toml").source;
+        assert_eq!(file, Source::File("x.toml".into()));
+    }
+
+    #[test]
+    fn run_needs_one_of_the_two_and_shows_both() {
+        for line in [
+            "evenkeel run",
+            "evenkeel run -l :3030",
+            "evenkeel run -c x.toml a:1",
+            "evenkeel run -c x.toml -l :3030",
+        ] {
+            let (_, message) = refused(line);
+            assert!(message.contains("run [OPTIONS] [-l ADDR]... BACKEND..."), "{message}");
+            assert!(message.contains("run [OPTIONS] -c FILE"), "{message}");
+        }
+    }
+
+    #[test]
+    fn options_are_overrides_and_a_level() {
+        let none = run("evenkeel run -c x");
+        assert_eq!((none.overrides, none.level), (Overrides::default(), LevelFilter::Info));
+        let all = run("evenkeel run -c x --access-log --log-format json --balance round-robin -q");
+        assert_eq!(all.level, LevelFilter::Warn);
+        assert_eq!(
+            all.overrides,
+            Overrides {
+                policy: Some(Policy::RoundRobin),
+                access_log: Some(AccessLog::Close),
+                log_format: Some(LogFormat::Json),
+            }
+        );
+        assert_eq!(run("evenkeel run -c x -v").level, LevelFilter::Debug);
+        assert_eq!(run("evenkeel run -c x -vvv").level, LevelFilter::Trace);
+        assert_eq!(refused("evenkeel run -c x -q -v").0, ErrorKind::ArgumentConflict);
+    }
+
+    #[test]
+    fn wrong_values_are_named_with_their_cure() {
+        for (line, culprit, cure) in [
+            ("evenkeel run localhost", "localhost", "add one, as in \"localhost:5001\""),
+            ("evenkeel run a:1,weight=300", "300", "from 0 to 256"),
+            ("evenkeel run -l 3030 a:1", "--listen", "write \":3030\""),
+            ("evenkeel run --balance first a:1", "--balance", "not available in this version"),
+            ("evenkeel run --log-format xml a:1", "--log-format", "text, json"),
+            ("evenkeel backend --delay 5", "--delay", "write \"5s\""),
+            ("evenkeel backend --port 65536", "--port", "0..=65535"),
+            ("evenkeel backend --name a\tb", "--name", "1 to 64 characters"),
+            ("evenkeel demo --backend-port 65534", "--backend-port", "1..=65533"),
+            ("evenkeel demo --listen :5003", "port 5003", "--backend-port"),
+        ] {
+            let (_, message) = refused(line);
+            assert!(message.contains(culprit) && message.contains(cure), "{message}");
+        }
+    }
+
+    #[test]
+    fn check_needs_a_file() {
+        let (file, offline) = ("x.toml".into(), true);
+        let expected = Command::Check(Check { file, offline });
+        assert_eq!(meant("evenkeel check --offline -c x.toml"), expected);
+        assert_eq!(refused("evenkeel check").0, ErrorKind::MissingRequiredArgument);
+    }
+
+    #[test]
+    fn demo_has_three_ports_in_a_row() {
+        let Command::Demo(demo) = meant("evenkeel demo --backend-port 65533") else {
+            panic!("this is a demo")
+        };
+        assert_eq!(demo.backend_ports, [65533, 65534, 65535]);
+        assert_eq!(demo.listen.to_string(), "127.0.0.1:3030");
+    }
+
+    #[test]
+    fn a_test_backend_has_a_port_of_its_own() {
+        let plain = test_backend("evenkeel backend");
+        assert_eq!(plain.listen.to_string(), "127.0.0.1:5001");
+        assert_eq!((plain.http, plain.delay, plain.name), (false, Duration::ZERO, None));
+        assert_eq!(test_backend("evenkeel backend -p 0").listen.port(), Some(0));
+        let line = "evenkeel backend --listen [::1]:7 --http --delay 250ms --name blue";
+        let all = test_backend(line);
+        assert_eq!(all.listen.to_string(), "[::1]:7");
+        assert!(all.http && all.delay == Duration::from_millis(250));
+        assert_eq!(all.name.as_deref(), Some("blue"));
+        let (kind, _) = refused("evenkeel backend --port 1 --listen :1");
+        assert_eq!(kind, ErrorKind::ArgumentConflict);
+    }
+
+    #[test]
+    fn hidden_options_work_and_are_hidden() {
+        let child = test_backend("evenkeel backend --inherit-listener --exit-with 42");
+        assert!(child.inherit_listener && child.exit_with == NonZeroU32::new(42));
+        let help = parse(["evenkeel", "backend", "--help"]).expect_err("help is no command");
+        assert_eq!(help.exit_code(), 0);
+        let help = help.to_string();
+        assert!(help.contains("--delay") && !help.contains("inherit") && !help.contains("PID"));
+    }
+}

@@ -162,3 +162,92 @@ fn unknown_option(option: &str) -> Complaint {
         "write \",weight=N\" or nothing; a path with a comma needs a configuration file",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(listen: &[&str], backends: &[&str]) -> String {
+        let listen: Vec<BindAddress> = listen.iter().map(|text| text.parse().unwrap()).collect();
+        let backends: Vec<Backend> = backends.iter().map(|text| text.parse().unwrap()).collect();
+        Config::from_arguments(&listen, &backends)
+            .expect_err("these arguments are wrong")
+            .to_string()
+    }
+
+    #[test]
+    fn a_backend_argument_may_have_a_weight() {
+        for (text, address, weight) in [
+            ("localhost:5001", "localhost:5001", 1),
+            ("localhost:5001,weight=0", "localhost:5001", 0),
+            ("[::1]:5001,weight=256", "[::1]:5001", 256),
+            ("unix:/run/x,weight=7", "unix:/run/x", 7),
+        ] {
+            let backend: Backend = text.parse().unwrap();
+            assert_eq!(backend.address.to_string(), address);
+            assert_eq!(backend.weight, weight);
+        }
+    }
+
+    #[test]
+    fn a_wrong_backend_argument_is_refused_with_a_cure() {
+        for (text, expected) in [
+            ("", "the address is empty"),
+            (",weight=1", "the address is empty"),
+            ("h:1,weight=257", "the weight `257` is out of range; write a whole number"),
+            ("h:1,weight=-1", "`-1` is out of range"),
+            ("h:1,weight=+1", "`+1` is out of range"),
+            ("h:1,weight=", "`` is out of range"),
+            ("h:1,weight=1,weight=2", "gives the weight twice; remove one"),
+            ("h:1,", "`` after the comma is no option"),
+            ("h:1,wieght=2", "`wieght=2` after the comma is no option"),
+            ("h:1,backup", "not available in this version"),
+        ] {
+            let complaint = text.parse::<Backend>().expect_err(text).to_string();
+            assert!(complaint.contains(expected), "{text}: {complaint}");
+        }
+    }
+
+    #[test]
+    fn arguments_become_one_listener_and_one_pool() {
+        let listen = [BindAddress::Any(3030)];
+        let backends = ["a:1".parse().unwrap(), "b:2,weight=2".parse().unwrap()];
+        let config = Config::from_arguments(&listen, &backends).unwrap();
+        let listener = &config.listeners[0];
+        let pool = &config.pools[listener.pool];
+        assert_eq!((config.listeners.len(), config.pools.len()), (1, 1));
+        assert_eq!((listener.name.as_str(), pool.name.as_str()), ("web", "web"));
+        assert_eq!((&listener.bind[..], &pool.backends[..]), (&listen[..], &backends[..]));
+    }
+
+    #[test]
+    fn arguments_are_checked_like_a_file_and_pointed_at() {
+        assert_eq!(
+            refused(&[":3030"], &["a:1", "A:1,weight=2"]),
+            "command line: the backend `A:1` stands twice in the pool\n |\n \
+             | -l :3030 a:1 A:1,weight=2\n \
+             |              ^^^^^^^^^^^^ remove one; a weight gives it a larger share\n"
+        );
+        assert!(refused(&[":1", "127.0.0.1:1"], &["a:1"]).contains("overlaps with `:1`"));
+        assert!(refused(&[":3030"], &["localhost:3030"]).contains("in a circle"));
+        assert!(refused(&[":3030"], &["a:1,weight=0"]).contains("has weight 0"));
+        assert!(refused(&[":3030"], &[]).contains("empty list"));
+        assert!(refused(&[], &["a:1"]).contains("empty list"));
+    }
+
+    #[test]
+    fn options_hold_over_what_is_there() {
+        let listen = [BindAddress::Any(3030)];
+        let mut config = Config::from_arguments(&listen, &["a:1".parse().unwrap()]).unwrap();
+        let before = config.clone();
+        config.apply(&Overrides::default());
+        assert_eq!(config, before);
+        config.apply(&Overrides {
+            policy: Some(Policy::RoundRobin),
+            access_log: Some(AccessLog::Close),
+            log_format: Some(LogFormat::Json),
+        });
+        assert_eq!(config.global.access_log, AccessLog::Close);
+        assert_eq!(config.global.log_format, LogFormat::Json);
+    }
+}

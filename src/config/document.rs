@@ -1,7 +1,7 @@
 //! From a TOML document to a draft: which tables and keys there are, and what each may hold.
 //!
-//! One function a table, top down; pools have their own file. Reads values one by one and judges each by itself; how they
-//! fit together is `semantics.rs`. Keys of later versions are unknown keys.
+//! One function a table, top down; pools have their own file. Reads values one by one and judges
+//! each by itself; how they fit together is `semantics.rs`. Keys of later versions are unknown.
 
 use toml::de::{DeTable, DeValue};
 

@@ -19,7 +19,7 @@ use super::semantics;
 use super::syntax;
 
 /// A configuration that can be used, and what is needed to say more about its text.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
     /// What the file says.
     pub config: Config,

@@ -51,6 +51,7 @@ fn check_backends(draft: &PoolDraft, incomplete: bool, report: &mut Report) {
         let message = format!("{title} has {} backends", items.len() + refused);
         let cure = format!("at most {MOST_BACKENDS} are possible; split the pool");
         report.add(Complaint::new(message, cure).at(key.clone()));
+        return;
     }
     let backends = &draft.pool.backends;
     if refused == 0 && !backends.is_empty() && backends.iter().all(|b| b.weight == 0) {
@@ -145,6 +146,7 @@ fn resolve_pools(draft: &mut Draft, report: &mut Report) {
     let by_name: HashMap<&str, usize> = names.iter().copied().zip(0..).collect();
     let mut used = HashSet::new();
     let mut all_known = !draft.incomplete;
+    let mut unknown = 0_usize;
     for listener in &mut draft.listeners {
         let own = listener.listener.name.as_str();
         let (name, span) = match &listener.pool {
@@ -160,7 +162,11 @@ fn resolve_pools(draft: &mut Draft, report: &mut Report) {
         if draft.incomplete || listener.pool_refused || names.is_empty() {
             continue;
         }
-        let near = nearest(name, names.iter().copied()).map(str::to_owned);
+        unknown += 1;
+        let near = match unknown {
+            ..=MOST_GUESSES => nearest(name, names.iter().copied()).map(str::to_owned),
+            _ => None,
+        };
         let complaint = match (&listener.pool, near) {
             (Some(_), Some(near)) => Complaint::new(
                 format!("there is no pool {}", quote(name)),
@@ -266,6 +272,9 @@ fn check_loops(draft: &Draft, report: &mut Report) {
         }
     }
 }
+
+/// Guessing is the slow part of a message, and nobody reads this many.
+const MOST_GUESSES: usize = 100;
 
 const MOST_BACKENDS: usize = 10_000;
 

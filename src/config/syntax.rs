@@ -17,11 +17,16 @@ pub(super) fn problems(text: &str, errors: &[Error]) -> (Vec<Problem>, HashSet<u
     let mut seen = HashSet::new();
     let mut problems = Vec::new();
     let mut in_list = false;
+    if let Some(at) = text.find('\0') {
+        seen.insert(lines.number(at));
+        let complaint = Complaint::new("this is a NUL, which no text has", "remove it");
+        problems.push(complaint.at(at..at + 1));
+    }
     for error in errors {
         let span = inside(text, error.span().unwrap_or(0..0));
         let is_new_line = seen.insert(lines.number(span.start));
         let is_echo = in_list && error.message().starts_with(IN_LIST);
-        in_list = error.message().starts_with(IN_LIST);
+        in_list |= error.message().starts_with(IN_LIST);
         if is_new_line && !is_echo {
             problems.push(complaint(text, error.message(), &span, &lines).at(span));
         }

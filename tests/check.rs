@@ -1,0 +1,142 @@
+//! `evenkeel check` as its user sees it: the real program, its output and its exit code.
+//!
+//! Each `golden/NAME.toml` is wrong in some way, and `golden/NAME.stderr` is exactly what is said
+//! about it. `UPDATE_GOLDEN=1` writes the expectations anew; read the difference before it is kept.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot reach its files or the program has failed"
+)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+#[test]
+fn every_wrong_file_is_answered_as_expected() {
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut names = golden_names();
+    names.sort();
+    let mut failures = String::new();
+    for name in &names {
+        let output = check(&golden(), &["check", "-c", &format!("{name}.toml")]);
+        let stderr = text(&output.stderr);
+        let expectation = golden().join(format!("{name}.stderr"));
+        if update {
+            std::fs::write(&expectation, &stderr).unwrap();
+        }
+        let expected = std::fs::read_to_string(&expectation).unwrap_or_default();
+        if stderr != expected || expected.is_empty() {
+            failures += &format!("\n{name}: expected\n{expected}\n{name}: got\n{stderr}");
+        }
+        if output.status.code() != Some(3) || !output.stdout.is_empty() {
+            let stdout = text(&output.stdout);
+            failures += &format!("\n{name}: exit {:?}, stdout {stdout:?}", output.status);
+        }
+    }
+    assert!(names.len() >= 25, "only {} cases were found", names.len());
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn every_expectation_has_its_file() {
+    let with = |extension: &str| {
+        let mut names = golden_names_with(extension);
+        names.sort();
+        names
+    };
+    assert_eq!(with("toml"), with("stderr"));
+}
+
+#[test]
+fn a_good_file_is_fine() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = "
+        [listener.web]
+        bind = [':3030', '[::1]:0']
+        [listener.api]
+        bind = ['unix:/run/api.sock']
+        pool = 'web'
+        [pool.web]
+        backends = ['127.0.0.1:5001', { address = 'localhost:5002', weight = 0 }]
+    ";
+    std::fs::write(directory.path().join("good.toml"), file).unwrap();
+    let output = check(directory.path(), &["check", "--offline", "-c", "good.toml"]);
+    assert_eq!(text(&output.stderr), "");
+    assert_eq!(text(&output.stdout), "good.toml: fine (2 listeners, 1 pool, 2 backends)\n");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn warnings_do_not_make_a_file_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = "[listener.web]\nbind = ':3030'\n[pool.web]\nbackends = ['a:1']\n\
+                [pool.spare]\nbackends = ['b:1']\n[pool.web.health]\ntimeout = '3s'\n";
+    std::fs::write(directory.path().join("c.toml"), file).unwrap();
+    let output = check(directory.path(), &["check", "-c", "c.toml", "--offline"]);
+    assert_eq!(
+        text(&output.stderr),
+        "c.toml:5:7: warning: no listener uses [pool.spare]\n  |\n5 | [pool.spare]\n  \
+         |       ^^^^^ write pool = \"spare\" in a listener, or remove it\n\n\
+         c.toml:8:11: warning: `timeout` 3s is longer than `interval` 2s\n  |\n\
+         8 | timeout = '3s'\n  |           ^^^^ a backend that does not answer is probed less \
+         often than the interval says\n"
+    );
+    assert_eq!(text(&output.stdout), "c.toml: fine (1 listener, 2 pools, 2 backends)\n");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_with_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let large = directory.path().join("large.toml");
+    std::fs::write(&large, "#".repeat(1024 * 1024 + 1)).unwrap();
+    std::fs::create_dir(directory.path().join("conf.d")).unwrap();
+    for (file, expected) in [
+        ("none.toml", "none.toml: there is no such file; give the path"),
+        ("conf.d", "conf.d: this is a directory; give the path"),
+        ("large.toml", "large.toml: the file is larger than 1024 KiB"),
+    ] {
+        let output = check(directory.path(), &["check", "-c", file]);
+        let stderr = text(&output.stderr);
+        assert!(stderr.starts_with(expected), "{stderr}");
+        assert!(stderr.ends_with('\n') && output.stdout.is_empty());
+        assert_eq!(output.status.code(), Some(3));
+    }
+}
+
+#[test]
+fn a_file_of_exactly_the_limit_is_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "[listener.web]\nbind = ':1'\n[pool.web]\nbackends = ['a:1']\n#";
+    let full = format!("{text}{}", "#".repeat(1024 * 1024 - text.len()));
+    std::fs::write(directory.path().join("full.toml"), full).unwrap();
+    let output = check(directory.path(), &["check", "--offline", "-c", "full.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", self::text(&output.stderr));
+}
+
+fn check(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .current_dir(directory)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+fn golden_names() -> Vec<String> {
+    golden_names_with("toml")
+}
+
+fn golden_names_with(extension: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(golden()).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let matching = paths.filter(|path| path.extension().is_some_and(|found| found == extension));
+    matching.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
