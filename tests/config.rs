@@ -22,6 +22,7 @@ fn a_short_file_has_the_defaults_of_the_contract() {
     assert_eq!((listener.backlog, listener.max_connections), (4096, None));
     assert_eq!(listener.idle_timeout, Some(seconds(3600)));
     assert_eq!(listener.half_close_timeout, Some(seconds(300)));
+    assert!(listener.splice && !listener.reuse_port);
     assert_eq!((pool.connect_timeout, pool.connect_attempts), (seconds(3), 3));
     assert_eq!((pool.policy, pool.backends[0].weight), (Policy::RoundRobin, 1));
     let health = &pool.health;
@@ -270,8 +271,9 @@ fn any_listener() -> impl Strategy<Value = Listener> {
         prop::option::of(1_usize..=10_000_000),
         prop::option::of(duration()),
         prop::option::of(duration()),
+        (any::<bool>(), any::<bool>()),
     )
-        .prop_map(|(binds, pool, backlog, max_connections, idle, half)| Listener {
+        .prop_map(|(binds, pool, backlog, max_connections, idle, half, ways)| Listener {
             name: String::new(),
             bind: vec![BindAddress::Any(0); binds],
             pool,
@@ -279,6 +281,8 @@ fn any_listener() -> impl Strategy<Value = Listener> {
             max_connections,
             idle_timeout: idle,
             half_close_timeout: half,
+            splice: ways.0,
+            reuse_port: ways.1,
         })
 }
 
@@ -355,6 +359,8 @@ fn to_toml(config: &Config) -> String {
         write!(out, "{}", max(listener.max_connections)).unwrap();
         writeln!(out, "idle_timeout = {}", never(listener.idle_timeout)).unwrap();
         writeln!(out, "half_close_timeout = {}", never(listener.half_close_timeout)).unwrap();
+        writeln!(out, "splice = {}\nreuse_port = {}", listener.splice, listener.reuse_port)
+            .unwrap();
     }
     for pool in &config.pools {
         pool_to_toml(pool, &mut out);

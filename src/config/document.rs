@@ -147,6 +147,12 @@ fn listener(named: Entry<'_>, table: &DeTable<'_>, report: &mut Report) -> Liste
         let read = entry.duration_or_never(report);
         listener.half_close_timeout = read.unwrap_or(listener.half_close_timeout);
     }
+    if let Some(entry) = section.take("splice") {
+        listener.splice = entry.yes_or_no(report).unwrap_or(listener.splice);
+    }
+    if let Some(entry) = section.take("reuse_port") {
+        listener.reuse_port = entry.yes_or_no(report).unwrap_or(listener.reuse_port);
+    }
     let misspelt = section.finish(report);
     if matches!(bind, Written::Absent) && misspelt.contains(&"bind") {
         bind = Written::Refused;

@@ -95,6 +95,10 @@ pub struct Listener {
     pub idle_timeout: Option<Duration>,
     /// Ends a connection of which one side has finished and the other is silent; `None`: never.
     pub half_close_timeout: Option<Duration>,
+    /// Whether bulk data is moved through kernel pipes where that is possible.
+    pub splice: bool,
+    /// Whether other processes may listen on the same addresses, each taking its share of clients.
+    pub reuse_port: bool,
 }
 
 /// A set of backends and how they are used.
@@ -202,6 +206,8 @@ impl Default for Listener {
             max_connections: None,
             idle_timeout: Some(Duration::from_secs(60 * 60)),
             half_close_timeout: Some(Duration::from_secs(5 * 60)),
+            splice: true,
+            reuse_port: false,
         }
     }
 }

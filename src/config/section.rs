@@ -136,6 +136,15 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// True or false.
+    pub(super) fn yes_or_no(&self, report: &mut Report) -> Option<bool> {
+        let value = self.value.get_ref().as_bool();
+        if value.is_none() {
+            self.wrong_type("true or false", "write it without quotes", report);
+        }
+        value
+    }
+
     /// A duration, where zero means never: the inner `None`.
     pub(super) fn duration_or_never(&self, report: &mut Report) -> Option<Option<Duration>> {
         let duration = self.any_duration(report)?;

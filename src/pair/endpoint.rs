@@ -6,6 +6,7 @@
 //! is urgent data, at whose mark a read stops short with more behind it; such an endpoint is read
 //! until would-block (man 7 tcp; seen on Linux 6.x, 2026-11).
 
+use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 
 /// A byte stream that never blocks.
@@ -13,6 +14,28 @@ use std::io::{self, ErrorKind, Read, Write};
 /// `read` and `write` follow the kernel's contract for stream sockets: a short count means that
 /// nothing more can be had, or taken, before the next readiness event.
 pub trait Stream: Read + Write {
+    /// What carries bytes past user space: a kernel pipe, or what stands for one.
+    type Pipe: fmt::Debug;
+
+    /// Makes an empty pipe.
+    ///
+    /// # Errors
+    /// When there can be none, or only one too small to be of use.
+    fn make_pipe() -> io::Result<Self::Pipe>;
+
+    /// Moves received bytes into an empty pipe; 0 is the end of the stream. Unlike a read, a short
+    /// count says nothing about what is left.
+    ///
+    /// # Errors
+    /// `InvalidInput` when this stream cannot do that; otherwise like a read.
+    fn fill(&mut self, pipe: &mut Self::Pipe) -> io::Result<usize>;
+
+    /// Moves at most `count` bytes from a pipe that holds them to the peer.
+    ///
+    /// # Errors
+    /// Like a write.
+    fn drain(&mut self, pipe: &mut Self::Pipe, count: usize) -> io::Result<usize>;
+
     /// What became of the connect. Asked when an event said that something went wrong.
     ///
     /// # Errors
@@ -89,21 +112,40 @@ impl<S: Stream> Endpoint<S> {
         }
     }
 
+    /// Moves what was received into an empty pipe, once.
+    pub fn fill(&mut self, pipe: &mut S::Pipe) -> Filled {
+        match retry(|| self.stream.fill(pipe)) {
+            Ok(0) if self.reset => Filled::Reset,
+            Ok(0) => Filled::End,
+            Ok(count) => Filled::Bytes(count),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.ready = self.ready.without(Ready::READABLE);
+                Filled::Nothing
+            }
+            Err(error) if error.kind() == ErrorKind::InvalidInput => Filled::Unable,
+            Err(_) => {
+                self.reset = true;
+                Filled::Reset
+            }
+        }
+    }
+
+    /// Empties a pipe that holds `count` bytes as far as the stream takes them.
+    ///
+    /// # Errors
+    /// When the stream is broken.
+    pub fn drain(&mut self, pipe: &mut S::Pipe, count: usize) -> io::Result<usize> {
+        let outcome = retry(|| self.stream.drain(pipe, count));
+        self.sent(outcome, count)
+    }
+
     /// Writes once; the count of bytes the stream took may be zero.
     ///
     /// # Errors
     /// When the stream is broken. What it received before can still be read.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let outcome = match retry(|| self.stream.write(bytes)) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
-            outcome => outcome,
-        };
-        match &outcome {
-            Ok(count) if *count < bytes.len() => self.ready = self.ready.without(Ready::WRITABLE),
-            Ok(_) => {}
-            Err(_) => self.break_off(),
-        }
-        outcome
+        let outcome = retry(|| self.stream.write(bytes));
+        self.sent(outcome, bytes.len())
     }
 
     /// Finishes sending.
@@ -111,6 +153,19 @@ impl<S: Stream> Endpoint<S> {
         if self.stream.finish().is_err() {
             self.break_off();
         }
+    }
+
+    fn sent(&mut self, outcome: io::Result<usize>, wanted: usize) -> io::Result<usize> {
+        let outcome = match outcome {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            outcome => outcome,
+        };
+        match &outcome {
+            Ok(count) if *count < wanted => self.ready = self.ready.without(Ready::WRITABLE),
+            Ok(_) => {}
+            Err(_) => self.break_off(),
+        }
+        outcome
     }
 
     /// A write failed. The kernel reports an error once, after which an end of stream looks clean:
@@ -146,6 +201,21 @@ pub enum Received {
     Nothing,
     /// The stream is broken; nothing more will come.
     Reset,
+}
+
+/// What filling a pipe brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filled {
+    /// So many bytes are in the pipe.
+    Bytes(usize),
+    /// The peer has finished sending.
+    End,
+    /// Nothing for now.
+    Nothing,
+    /// The stream is broken; nothing more will come.
+    Reset,
+    /// This stream cannot be moved through a pipe.
+    Unable,
 }
 
 /// A set of readiness facts.
@@ -224,6 +294,16 @@ mod tests {
     }
 
     impl Stream for Script {
+        type Pipe = ();
+        fn make_pipe() -> io::Result<()> {
+            Ok(())
+        }
+        fn fill(&mut self, (): &mut ()) -> io::Result<usize> {
+            self.reads.remove(0)
+        }
+        fn drain(&mut self, (): &mut (), count: usize) -> io::Result<usize> {
+            self.write(&vec![0; count])
+        }
         fn establish(&mut self) -> io::Result<()> {
             Ok(())
         }
@@ -286,6 +366,15 @@ mod tests {
         assert!(end.ready().has(Ready::WRITABLE));
         assert_eq!(end.send(b"abcd").unwrap(), 3);
         assert!(!end.ready().has(Ready::WRITABLE));
+    }
+
+    #[test]
+    fn a_short_fill_leaves_the_bit_and_would_block_clears_it() {
+        let mut end = reading(Ready::NONE, vec![Ok(1), Err(ErrorKind::WouldBlock.into())]);
+        assert_eq!(end.fill(&mut ()), Filled::Bytes(1));
+        assert!(end.ready().has(Ready::READABLE), "a pipe may be full of small pieces");
+        assert_eq!(end.fill(&mut ()), Filled::Nothing);
+        assert!(!end.ready().has(Ready::READABLE));
     }
 
     #[test]

@@ -4,26 +4,39 @@
 //! Both directions are this one machine, so half-close needs no further rule: a flow that reaches
 //! the end of its source finishes its sink's write side and leaves the other flow alone.
 //! A source is read only when the sink is believed to take bytes and the flow holds none, which
-//! bounds memory to one buffer per flow and pushes back on the source through the kernel.
+//! bounds memory to one buffer or pipe per flow and pushes back on the source through the kernel.
+//!
+//! There are two ways to move bytes. Copying reads into a scratch buffer shared by all flows and
+//! writes at once: two calls for a small message. Splicing moves pages through a pipe, which costs
+//! a call more and saves both copies. A flow starts copying, changes over when reads keep coming
+//! back full, and changes back when they don't.
 
 use super::buffer::{Buffer, BufferPool};
-use super::endpoint::{Endpoint, Ready, Received, Stream};
+use super::endpoint::{Endpoint, Filled, Ready, Received, Stream};
+use super::pipe::{Loaded, PipeStock};
 
 /// Moves bytes one way.
-#[derive(Debug, Default)]
-pub struct Flow {
+#[derive(Debug)]
+pub struct Flow<P> {
     state: State,
-    waiting: Option<Box<Buffer>>,
+    way: Way,
+    waiting: Waiting<P>,
     bytes: u64,
 }
 
-impl Flow {
+impl<P> Default for Flow<P> {
+    fn default() -> Self {
+        Self { state: State::Open, way: COPY, waiting: Waiting::Nothing, bytes: 0 }
+    }
+}
+
+impl<P> Flow<P> {
     /// Moves what can be moved, at most about `pump.budget` bytes.
-    pub fn pump<S: Stream>(
+    pub fn pump<S: Stream<Pipe = P>>(
         &mut self,
         source: &mut Endpoint<S>,
         sink: &mut Endpoint<S>,
-        pump: &mut Pump<'_>,
+        pump: &mut Pump<'_, P>,
     ) -> Progress {
         let before = (self.bytes, self.state);
         let spent = self.run(source, sink, pump);
@@ -45,26 +58,31 @@ impl Flow {
     /// Whether bytes wait for the sink.
     #[must_use]
     pub fn holds_bytes(&self) -> bool {
-        self.waiting.is_some()
+        match self.waiting {
+            Waiting::Nothing => false,
+            Waiting::Buffer(_) | Waiting::Pipe(_) => true,
+        }
     }
 
-    /// Ends the flow, giving its buffer back.
-    pub fn release(&mut self, buffers: &mut BufferPool) {
-        if let Some(buffer) = self.waiting.take() {
-            buffers.give_back(buffer);
+    /// Ends the flow: its buffer goes back, a pipe with bytes in it is thrown away.
+    pub fn release(&mut self, stores: &mut Stores<P>) {
+        match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
+            Waiting::Nothing => {}
+            Waiting::Buffer(buffer) => stores.buffers.give_back(buffer),
+            Waiting::Pipe(_) => stores.pipes.throw_away(),
         }
     }
 
     /// True when the budget ran out with more to do.
-    fn run<S: Stream>(
+    fn run<S: Stream<Pipe = P>>(
         &mut self,
         source: &mut Endpoint<S>,
         sink: &mut Endpoint<S>,
-        pump: &mut Pump<'_>,
+        pump: &mut Pump<'_, P>,
     ) -> bool {
         let mut budget = pump.budget;
         loop {
-            if !self.flush(sink, pump.buffers) {
+            if !self.flush(sink, pump.stores) {
                 return false;
             }
             match self.state {
@@ -88,82 +106,148 @@ impl Flow {
             if budget == 0 {
                 return true;
             }
-            let taken = self.relay_once(source, sink, pump);
+            let taken = self.move_once(source, sink, pump);
             budget = budget.saturating_sub(taken);
         }
     }
 
-    /// Reads once and writes at once; returns the bytes read.
-    fn relay_once<S: Stream>(
+    /// Takes from the source once and offers to the sink once; returns the bytes taken.
+    fn move_once<S: Stream<Pipe = P>>(
         &mut self,
         source: &mut Endpoint<S>,
         sink: &mut Endpoint<S>,
-        pump: &mut Pump<'_>,
+        pump: &mut Pump<'_, P>,
     ) -> usize {
-        match source.receive(pump.scratch) {
-            Received::Bytes { count, last } => {
-                if last {
-                    self.state = State::Ending(End::Finished);
-                }
-                self.deliver(&pump.scratch[..count], sink, pump.buffers);
-                count
+        // A pipe would carry bytes past the urgent mark unseen; such a source is read.
+        if let Way::Splice { .. } = self.way
+            && !source.ready().has(Ready::URGENT)
+        {
+            match pump.stores.pipes.borrow(S::make_pipe) {
+                Some(pipe) => return self.splice(pipe, source, sink, pump.stores),
+                None => self.way = COPY,
             }
-            Received::End => {
-                self.state = State::Ending(End::Finished);
-                0
-            }
-            Received::Reset => {
-                self.state = State::Ending(End::SourceReset);
-                0
-            }
-            Received::Nothing => 0,
         }
+        self.copy(source, sink, pump)
     }
 
-    fn deliver<S: Stream>(&mut self, bytes: &[u8], sink: &mut Endpoint<S>, pool: &mut BufferPool) {
-        let Ok(count) = sink.send(bytes) else {
-            self.state = State::Done(End::SinkReset);
-            return;
+    fn copy<S: Stream<Pipe = P>>(
+        &mut self,
+        source: &mut Endpoint<S>,
+        sink: &mut Endpoint<S>,
+        pump: &mut Pump<'_, P>,
+    ) -> usize {
+        let received = source.receive(&mut pump.stores.scratch);
+        let Received::Bytes { count, last } = received else {
+            match received {
+                Received::End => self.state = State::Ending(End::Finished),
+                Received::Reset => self.state = State::Ending(End::SourceReset),
+                Received::Nothing | Received::Bytes { .. } => {}
+            }
+            return 0;
         };
-        self.bytes += count as u64;
-        if count < bytes.len() {
-            self.waiting = Some(pool.hold(&bytes[count..]));
+        if last {
+            self.state = State::Ending(End::Finished);
         }
-    }
-
-    /// Writes what waits; true when nothing waits any more.
-    fn flush<S: Stream>(&mut self, sink: &mut Endpoint<S>, pool: &mut BufferPool) -> bool {
-        let Some(mut buffer) = self.waiting.take() else { return true };
-        if !sink.ready().has(Ready::WRITABLE) {
-            self.waiting = Some(buffer);
-            return false;
-        }
-        let outcome = sink.send(buffer.waiting());
-        let emptied = outcome.as_ref().is_ok_and(|&count| buffer.take(count));
-        match outcome {
-            Ok(count) => self.bytes += count as u64,
+        self.way = self.way.after_copy(count == pump.stores.scratch.len(), pump.splice_after);
+        let bytes = &pump.stores.scratch[..count];
+        match sink.send(bytes) {
+            Ok(taken) => {
+                self.bytes += taken as u64;
+                if taken < count {
+                    self.waiting = Waiting::Buffer(pump.stores.buffers.hold(&bytes[taken..]));
+                }
+            }
             Err(_) => self.state = State::Done(End::SinkReset),
         }
-        if emptied || outcome.is_err() {
-            pool.give_back(buffer);
-            return true;
+        count
+    }
+
+    fn splice<S: Stream<Pipe = P>>(
+        &mut self,
+        mut pipe: P,
+        source: &mut Endpoint<S>,
+        sink: &mut Endpoint<S>,
+        stores: &mut Stores<P>,
+    ) -> usize {
+        let filled = source.fill(&mut pipe);
+        let Filled::Bytes(count) = filled else {
+            stores.pipes.give_back(pipe);
+            match filled {
+                Filled::End => self.state = State::Ending(End::Finished),
+                Filled::Reset => self.state = State::Ending(End::SourceReset),
+                Filled::Unable => self.way = Way::CopyOnly,
+                Filled::Nothing | Filled::Bytes(_) => {}
+            }
+            return 0;
+        };
+        self.way = self.way.after_splice(count);
+        self.waiting = Waiting::Pipe(Box::new(Loaded { pipe, count }));
+        self.flush(sink, stores);
+        count
+    }
+
+    /// Passes on what waits; true when nothing waits any more.
+    fn flush<S: Stream<Pipe = P>>(
+        &mut self,
+        sink: &mut Endpoint<S>,
+        stores: &mut Stores<P>,
+    ) -> bool {
+        let outcome = match &mut self.waiting {
+            Waiting::Nothing => return true,
+            Waiting::Buffer(_) | Waiting::Pipe(_) if !sink.ready().has(Ready::WRITABLE) => {
+                return false;
+            }
+            Waiting::Buffer(buffer) => {
+                sink.send(buffer.waiting()).map(|count| (count, buffer.take(count)))
+            }
+            Waiting::Pipe(loaded) => sink.drain(&mut loaded.pipe, loaded.count).map(|count| {
+                loaded.count -= count;
+                (count, loaded.count == 0)
+            }),
+        };
+        match outcome {
+            Ok((count, emptied)) => {
+                self.bytes += count as u64;
+                if !emptied {
+                    return false;
+                }
+                match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
+                    Waiting::Nothing => {}
+                    Waiting::Buffer(buffer) => stores.buffers.give_back(buffer),
+                    Waiting::Pipe(loaded) => stores.pipes.give_back(loaded.pipe),
+                }
+            }
+            Err(_) => {
+                self.release(stores);
+                self.state = State::Done(End::SinkReset);
+            }
         }
-        self.waiting = Some(buffer);
-        false
+        true
     }
 }
 
-/// What a flow needs from its surroundings to move bytes.
+/// What flows share to move bytes with.
 #[derive(Debug)]
-pub struct Pump<'a> {
-    /// Space to read into, shared by all flows; no longer than a buffer of `buffers`.
-    pub scratch: &'a mut [u8],
+pub struct Stores<P> {
+    /// Space to read into; no longer than a buffer of `buffers`.
+    pub scratch: Box<[u8]>,
     /// Where buffers for untaken bytes come from.
-    pub buffers: &'a mut BufferPool,
-    /// How many bytes one flow may move in one step before others have their turn.
+    pub buffers: BufferPool,
+    /// Where pipes for bulk data come from.
+    pub pipes: PipeStock<P>,
+}
+
+/// What a flow needs from its surroundings for one step.
+#[derive(Debug)]
+pub struct Pump<'a, P> {
+    /// What is shared.
+    pub stores: &'a mut Stores<P>,
+    /// How many bytes one flow may move before others have their turn.
     pub budget: usize,
     /// Whether the other direction is done, so that closing the sink will finish it.
     pub closing: bool,
+    /// Full reads in a row after which bytes go through a pipe; `None` for never.
+    pub splice_after: Option<u8>,
 }
 
 /// What one call to [`Flow::pump`] did.
@@ -199,3 +283,49 @@ pub enum End {
     /// The sink broke; bytes may be lost.
     SinkReset,
 }
+
+#[derive(Debug)]
+enum Waiting<P> {
+    Nothing,
+    Buffer(Box<Buffer>),
+    Pipe(Box<Loaded<P>>),
+}
+
+/// How bytes are moved now, and how long that has been doubtful.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// With so many full reads in a row.
+    Copy { full: u8 },
+    /// With so many thin fills in a row.
+    Splice { thin: u8 },
+    /// For good: the streams cannot do anything else.
+    CopyOnly,
+}
+
+impl Way {
+    fn after_copy(self, was_full: bool, splice_after: Option<u8>) -> Self {
+        match (self, splice_after) {
+            (Self::Copy { full }, Some(most)) if was_full && full + 1 >= most => SPLICE,
+            (Self::Copy { full }, Some(_)) if was_full => Self::Copy { full: full + 1 },
+            (Self::Copy { .. }, _) => COPY,
+            // A spliced source with urgent data is read for now.
+            (Self::Splice { .. } | Self::CopyOnly, _) => self,
+        }
+    }
+
+    fn after_splice(self, count: usize) -> Self {
+        match self {
+            Self::Splice { thin } if count < THIN && thin + 1 >= MOST_THIN => COPY,
+            Self::Splice { thin } if count < THIN => Self::Splice { thin: thin + 1 },
+            Self::Splice { .. } => SPLICE,
+            Self::Copy { .. } | Self::CopyOnly => self,
+        }
+    }
+}
+
+const COPY: Way = Way::Copy { full: 0 };
+const SPLICE: Way = Way::Splice { thin: 0 };
+/// A fill of fewer bytes costs more calls than its copy would.
+const THIN: usize = 16 * 1024;
+/// Thin fills in a row after which a flow copies again.
+const MOST_THIN: u8 = 4;

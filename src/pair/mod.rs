@@ -11,21 +11,21 @@
 pub mod buffer;
 pub mod endpoint;
 pub mod flow;
+pub mod pipe;
 
 use std::io;
 use std::time::{Duration, Instant};
 
-use buffer::BufferPool;
 use endpoint::{Endpoint, Ready, Stream};
-use flow::{End, Flow, Pump, State};
+use flow::{End, Flow, Pump, State, Stores};
 
 /// A client, its backend once there is one, and the two flows between them.
 #[derive(Debug)]
-pub struct Pair<S> {
+pub struct Pair<S: Stream> {
     client: Endpoint<S>,
     backend: Option<Endpoint<S>>,
-    to_backend: Flow,
-    to_client: Flow,
+    to_backend: Flow<S::Pipe>,
+    to_client: Flow<S::Pipe>,
     phase: Phase,
     first_end: Option<Side>,
     deadline: Option<Instant>,
@@ -69,7 +69,7 @@ impl<S: Stream> Pair<S> {
     }
 
     /// Does what can be done now, and says what is needed next.
-    pub fn step(&mut self, now: Instant, limits: &Limits, pump: &mut Pump<'_>) -> Step {
+    pub fn step(&mut self, now: Instant, limits: &Limits, pump: &mut Pump<'_, S::Pipe>) -> Step {
         match self.phase {
             Phase::Choosing if self.client_is_gone() => Step::Done(CloseReason::ClientGone),
             Phase::Choosing => Step::NeedBackend,
@@ -92,10 +92,11 @@ impl<S: Stream> Pair<S> {
         }
     }
 
-    /// Gives the buffers back and the streams away: the client's and, if there is one, the backend's.
-    pub fn dissolve(mut self, buffers: &mut BufferPool) -> (S, Option<S>) {
-        self.to_backend.release(buffers);
-        self.to_client.release(buffers);
+    /// Gives back what was borrowed and the streams away: the client's and, if there is one, the
+    /// backend's.
+    pub fn dissolve(mut self, stores: &mut Stores<S::Pipe>) -> (S, Option<S>) {
+        self.to_backend.release(stores);
+        self.to_client.release(stores);
         (self.client.into_stream(), self.backend.map(Endpoint::into_stream))
     }
 
@@ -145,7 +146,7 @@ impl<S: Stream> Pair<S> {
         Step::Connected
     }
 
-    fn relay_step(&mut self, now: Instant, limits: &Limits, pump: &mut Pump<'_>) -> Step {
+    fn relay_step(&mut self, now: Instant, limits: &Limits, pump: &mut Pump<'_, S::Pipe>) -> Step {
         let Some(backend) = &mut self.backend else { return Step::NeedBackend };
         let mut progressed = false;
         loop {
@@ -344,11 +345,15 @@ impl CloseReason {
 }
 
 /// The side a flow comes from, once that side has ended.
-fn ended(flow: &Flow, source: Side) -> Option<Side> {
+fn ended<P>(flow: &Flow<P>, source: Side) -> Option<Side> {
     (flow.state() != State::Open).then_some(source)
 }
 
-fn close_reason(to_backend: &Flow, to_client: &Flow, first: Option<Side>) -> Option<CloseReason> {
+fn close_reason<P>(
+    to_backend: &Flow<P>,
+    to_client: &Flow<P>,
+    first: Option<Side>,
+) -> Option<CloseReason> {
     match (to_backend.state(), to_client.state()) {
         (State::Done(End::SourceReset), _) => Some(CloseReason::ClientReset),
         (_, State::Done(End::SourceReset)) => Some(CloseReason::BackendReset),

@@ -22,10 +22,11 @@ pub fn open_descriptors() -> u64 {
 }
 
 /// How many clients may be inside at once: what is wanted, or what the descriptors allow. Two for
-/// each connection; what is open now, one for each probe, and a few for the rest are set aside.
+/// each connection; what is open now, one for each probe, two for
+/// each pipe, and a few for the rest are set aside.
 pub(super) fn max_connections(wanted: Option<usize>, probes: usize) -> Result<usize, StartError> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let aside = open_descriptors() + probes as u64 + SPARE;
+    let aside = open_descriptors() + probes as u64 + 2 * most_pipes() as u64 + SPARE;
     let allowed = usize::try_from(limit.saturating_sub(aside) / 2).unwrap_or(usize::MAX).min(MOST);
     if allowed == 0 {
         return Err(StartError::Descriptors { limit, needed: aside + 2 });
@@ -45,6 +46,15 @@ pub(super) fn max_connections(wanted: Option<usize>, probes: usize) -> Result<us
     }
 }
 
+/// How many pipes may carry bulk data at one time: a small share of the descriptors.
+pub(super) fn most_pipes() -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    usize::try_from(limit / PIPE_SHARE).unwrap_or(usize::MAX).min(MOST_PIPES)
+}
+
+/// One pipe for so many descriptors.
+const PIPE_SHARE: u64 = 64;
+const MOST_PIPES: usize = 128;
 /// Descriptors set aside for what comes and goes: names being resolved, sockets parting.
 const SPARE: u64 = 8;
 /// No machine serves more from one thread.

@@ -16,7 +16,7 @@ use mio::{Interest, Registry, Token};
 use socket2::{Domain, SockAddr, SockRef, Type};
 
 use super::resolver::look_up;
-use super::socket::{Peer, Socket, is_our_shortage, set_keepalive};
+use super::socket::{Nagle, Peer, Socket, is_our_shortage, set_keepalive};
 use crate::config::BindAddress;
 
 /// One bound socket, and when it may be asked for clients.
@@ -111,13 +111,18 @@ impl Listening {
     ///
     /// # Errors
     /// When the name does not resolve, or an address cannot be bound.
-    pub(super) fn bind(address: &BindAddress, backlog: u32) -> io::Result<Vec<Self>> {
+    pub(super) fn bind(
+        address: &BindAddress,
+        backlog: u32,
+        reuse_port: bool,
+    ) -> io::Result<Vec<Self>> {
+        let options = Options { backlog, reuse_port, both_families: false };
         match address {
-            BindAddress::Inet(address) => Ok(vec![bind_inet(*address, false, backlog)?]),
-            BindAddress::Any(port) => Ok(vec![bind_any(*port, backlog)?]),
+            BindAddress::Inet(address) => Ok(vec![bind_inet(*address, options)?]),
+            BindAddress::Any(port) => Ok(vec![bind_any(*port, options)?]),
             BindAddress::Name { host, port } => look_up(host, *port)?
                 .into_iter()
-                .map(|address| bind_inet(address, false, backlog))
+                .map(|address| bind_inet(address, options))
                 .collect(),
             BindAddress::Unix(path) => Ok(vec![bind_unix(path)?]),
         }
@@ -157,9 +162,9 @@ impl Listening {
 
     fn accept(&self) -> io::Result<(Socket, Peer)> {
         match self {
-            Self::Tcp(socket) => {
-                socket.accept().map(|(stream, peer)| (Socket::Tcp(stream), Peer::Inet(peer)))
-            }
+            Self::Tcp(socket) => socket
+                .accept()
+                .map(|(stream, peer)| (Socket::Tcp(stream, Nagle::Off), Peer::Inet(peer))),
             Self::Unix { socket, .. } => {
                 socket.accept().map(|(stream, _)| (Socket::Unix(stream), Peer::Unix))
             }
@@ -181,7 +186,8 @@ impl Drop for Listening {
 /// # Errors
 /// When the address cannot be bound.
 pub fn listening_descriptor(address: SocketAddr) -> io::Result<OwnedFd> {
-    listening_socket(address, false, HANDED_BACKLOG).map(OwnedFd::from)
+    let options = Options { backlog: HANDED_BACKLOG, reuse_port: false, both_families: false };
+    listening_socket(address, options).map(OwnedFd::from)
 }
 
 #[derive(Debug)]
@@ -190,37 +196,43 @@ struct Pause {
     length: Duration,
 }
 
+/// How a TCP socket listens.
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    backlog: u32,
+    reuse_port: bool,
+    both_families: bool,
+}
+
 /// All interfaces, IPv4 and IPv6 through one socket; IPv4 alone on a machine without IPv6.
-fn bind_any(port: u16, backlog: u32) -> io::Result<Listening> {
-    match bind_inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), true, backlog) {
+fn bind_any(port: u16, options: Options) -> io::Result<Listening> {
+    let both = Options { both_families: true, ..options };
+    match bind_inet(SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)), both) {
         Err(error) if error.kind() != ErrorKind::AddrInUse => {
-            bind_inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), false, backlog)
+            bind_inet(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), options)
         }
         outcome => outcome,
     }
 }
 
-/// Options are set here, once: accepted sockets inherit them.
-fn bind_inet(address: SocketAddr, both_families: bool, backlog: u32) -> io::Result<Listening> {
-    let socket = listening_socket(address, both_families, backlog)?;
+fn bind_inet(address: SocketAddr, options: Options) -> io::Result<Listening> {
+    let socket = listening_socket(address, options)?;
     Ok(Listening::Tcp(TcpListener::from_std(socket.into())))
 }
 
-fn listening_socket(
-    address: SocketAddr,
-    both_families: bool,
-    backlog: u32,
-) -> io::Result<socket2::Socket> {
+/// Options are set here, once: accepted sockets inherit them.
+fn listening_socket(address: SocketAddr, options: Options) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.set_reuse_address(true)?;
+    socket.set_reuse_port(options.reuse_port)?;
     if address.is_ipv6() {
-        socket.set_only_v6(!both_families)?;
+        socket.set_only_v6(!options.both_families)?;
     }
     socket.set_tcp_nodelay(true)?;
     set_keepalive(&SockRef::from(&socket));
     socket.bind(&SockAddr::from(address))?;
-    socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
+    socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))?;
     Ok(socket)
 }
 

@@ -10,6 +10,7 @@ mod limits;
 mod listener;
 mod pairs;
 mod parting;
+mod pipe;
 mod probes;
 mod relay;
 mod report;
@@ -203,7 +204,7 @@ impl Reactor {
     }
 
     fn has_work(&self) -> bool {
-        self.pairs.queued() > 0
+        self.pairs.is_busy()
             || self.guests.queued() > 0
             || self.lifecycle == Lifecycle::Ending
             || (self.lifecycle != Lifecycle::Running && self.live() == 0)
@@ -247,8 +248,17 @@ struct Listener {
 
 #[derive(Debug)]
 enum Service {
-    Balance { pool: usize, attempts: usize, limits: Limits },
+    Balance(Route),
     Answer { answer: Answerer, delay: Duration },
+}
+
+/// What holds for the pairs that come through a listener.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    pool: usize,
+    attempts: usize,
+    limits: Limits,
+    splice: bool,
 }
 
 /// How the loop ended.

@@ -1,15 +1,23 @@
-//! The pairs: a slab of them, the queue of those that have something to do, and their timers.
+//! The pairs: a slab of them, the queues of those that have something to do, and their timers.
+//!
+//! There are two queues. A pair that spent its byte budget has a stream at full speed; it goes to
+//! the bulk queue, of which only a few are served in a turn, after all the others. So a small
+//! request waits for one bulk step at most, however many streams there are, and the streams lose
+//! nothing but a look at the events between their steps.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use slab::Slab;
 
+use super::Route;
+use super::pipe::KernelPipe;
 use super::socket::{Peer, Socket};
 use crate::pair::buffer::BufferPool;
 use crate::pair::endpoint::Ready;
-use crate::pair::flow::Pump;
-use crate::pair::{Limits, Pair, Side, Step};
+use crate::pair::flow::{Pump, Stores};
+use crate::pair::pipe::PipeStock;
+use crate::pair::{Pair, Side, Step};
 use crate::pool::backend::Attempt;
 use crate::timers::Timers;
 
@@ -18,19 +26,26 @@ use crate::timers::Timers;
 pub(super) struct Pairs {
     slab: Slab<Entry>,
     queue: VecDeque<(usize, u64)>,
+    bulk: VecDeque<(usize, u64)>,
+    spare: Vec<(usize, u64)>,
     timers: Timers,
-    pub(super) scratch: Box<[u8]>,
-    pub(super) buffers: BufferPool,
+    pub(super) stores: Stores<KernelPipe>,
 }
 
 impl Pairs {
-    pub(super) fn new() -> Self {
+    /// An empty slab; its flows may have `pipes` pipes at one time.
+    pub(super) fn new(pipes: usize) -> Self {
         Self {
             slab: Slab::new(),
             queue: VecDeque::new(),
+            bulk: VecDeque::new(),
+            spare: Vec::new(),
             timers: Timers::default(),
-            scratch: vec![0; SCRATCH].into_boxed_slice(),
-            buffers: BufferPool::new(SCRATCH, STOCK),
+            stores: Stores {
+                scratch: vec![0; SCRATCH].into_boxed_slice(),
+                buffers: BufferPool::new(SCRATCH, STOCK),
+                pipes: PipeStock::new(pipes),
+            },
         }
     }
 
@@ -58,43 +73,61 @@ impl Pairs {
         }
     }
 
-    /// Puts a pair at the back of the queue, unless it is queued.
+    /// Puts a pair at the back of its queue, unless it is queued.
     pub(super) fn enqueue(&mut self, slot: usize) {
         if let Some(entry) = self.slab.get_mut(slot)
             && !entry.queued
         {
             entry.queued = true;
-            self.queue.push_back((slot, entry.id));
+            let queue = if entry.spent { &mut self.bulk } else { &mut self.queue };
+            queue.push_back((slot, entry.id));
         }
     }
 
-    /// The pair at the front of the queue. One that has ended since it was queued is passed over;
-    /// its slot may have a new owner, which the id tells.
-    pub(super) fn dequeue(&mut self) -> Option<usize> {
-        while let Some((slot, id)) = self.queue.pop_front() {
-            if let Some(entry) = self.slab.get_mut(slot)
-                && entry.id == id
-            {
+    /// The pairs whose turn it is now: all that are interactive, then a few of the others.
+    pub(super) fn take_turns(&mut self) -> Vec<(usize, u64)> {
+        let mut turns = std::mem::take(&mut self.spare);
+        turns.extend(self.queue.drain(..));
+        let some = self.bulk.len().min(BULK_STEPS);
+        turns.extend(self.bulk.drain(..some));
+        turns
+    }
+
+    /// Whether a pair is still the one that was queued. It may have ended since, and its slot may
+    /// have a new owner, which the id tells.
+    pub(super) fn begin_turn(&mut self, slot: usize, id: u64) -> bool {
+        match self.slab.get_mut(slot) {
+            Some(entry) if entry.id == id => {
                 entry.queued = false;
-                return Some(slot);
+                true
             }
+            Some(_) | None => false,
         }
-        None
     }
 
-    pub(super) fn queued(&self) -> usize {
-        self.queue.len()
+    /// Gives the memory of a list of turns back.
+    pub(super) fn end_turns(&mut self, mut turns: Vec<(usize, u64)>) {
+        turns.clear();
+        self.spare = turns;
+    }
+
+    /// Whether any pair has something to do.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.queue.is_empty() || !self.bulk.is_empty()
     }
 
     /// Lets a pair do what it can.
-    pub(super) fn step(&mut self, slot: usize, now: Instant, limits: &Limits) -> Step {
+    pub(super) fn step(&mut self, slot: usize, now: Instant, route: &Route) -> Step {
         let mut pump = Pump {
-            scratch: &mut self.scratch,
-            buffers: &mut self.buffers,
+            stores: &mut self.stores,
             budget: BUDGET,
             closing: false,
+            splice_after: route.splice.then_some(SPLICE_AFTER),
         };
-        self.slab[slot].pair.step(now, limits, &mut pump)
+        let entry = &mut self.slab[slot];
+        let step = entry.pair.step(now, &route.limits, &mut pump);
+        entry.spent = matches!(step, Step::Again);
+        step
     }
 
     /// Makes sure that the pair's deadline is noticed.
@@ -158,6 +191,8 @@ pub(super) struct Entry {
     /// When keepalive is due to be switched on; none once it is.
     pub(super) keepalive_at: Option<Instant>,
     queued: bool,
+    /// Whether the last step spent its budget.
+    spent: bool,
 }
 
 impl Entry {
@@ -172,6 +207,7 @@ impl Entry {
             tried: Vec::new(),
             keepalive_at: None,
             queued: false,
+            spent: false,
         }
     }
 
@@ -192,7 +228,11 @@ pub(super) struct Choice {
 
 /// One read takes at most so much.
 const SCRATCH: usize = 64 * 1024;
+/// Full reads in a row after which a flow is spliced.
+const SPLICE_AFTER: u8 = 3;
 /// Empty buffers kept for reuse.
 const STOCK: usize = 64;
 /// Bytes that one direction of a pair may move before the others have their turn.
 const BUDGET: usize = 256 * 1024;
+/// Steps of bulk streams in one turn.
+const BULK_STEPS: usize = 1;

@@ -9,10 +9,10 @@ use super::report::{Access, BackendName};
 use super::resolver::User;
 use super::socket::{Peer, Socket, is_our_shortage, is_out_of_ports, words};
 use super::token::Source;
-use super::{Reactor, Service};
+use super::{Reactor, Route, Service};
 use crate::config::AccessLog;
 use crate::pair::endpoint::Ready;
-use crate::pair::{CloseReason, Direction, Limits, Pair, Phase, Side, Step};
+use crate::pair::{CloseReason, Direction, Pair, Phase, Side, Step};
 
 impl Reactor {
     /// Lets clients in, a bounded number from each socket.
@@ -74,13 +74,16 @@ impl Reactor {
         self.listeners[number].active += 1;
     }
 
-    /// Gives every queued pair one step; those queued meanwhile have the next turn.
+    /// Gives every pair whose turn it is one step; those queued meanwhile have the next turn.
     pub(super) fn relay(&mut self) {
-        for _ in 0..self.pairs.queued() {
-            let Some(slot) = self.pairs.dequeue() else { break };
-            self.advance(slot);
+        let turns = self.pairs.take_turns();
+        for &(slot, id) in &turns {
+            if self.pairs.begin_turn(slot, id) {
+                self.advance(slot);
+            }
         }
-        self.guests.work(self.now, &mut self.pairs.scratch);
+        self.pairs.end_turns(turns);
+        self.guests.work(self.now, &mut self.pairs.stores.scratch);
     }
 
     /// Does what pairs whose deadline has come ask for.
@@ -99,8 +102,8 @@ impl Reactor {
 
     fn advance(&mut self, slot: usize) {
         loop {
-            let limits = self.limits(slot);
-            let step = self.pairs.step(slot, self.now, &limits);
+            let route = self.route(slot);
+            let step = self.pairs.step(slot, self.now, &route);
             if !self.carry_out(slot, step) {
                 return;
             }
@@ -136,7 +139,7 @@ impl Reactor {
     fn connect(&mut self, slot: usize) -> Result<(), CloseReason> {
         loop {
             let choice = self.choose(slot)?;
-            let (pool, limits) = (self.pool_of(slot), self.limits(slot));
+            let Route { pool, limits, .. } = self.route(slot);
             let Some(target) = self.pools[pool].backend(choice.backend).target(choice.attempt)
             else {
                 continue;
@@ -172,7 +175,7 @@ impl Reactor {
             }
             self.backend_failed(slot, choice.backend);
         }
-        let attempts = self.attempts_of(slot);
+        let attempts = self.route(slot).attempts;
         let entry = self.pairs.get_mut(slot);
         if entry.tried.len() >= attempts {
             return Err(CloseReason::ConnectFailed);
@@ -268,7 +271,7 @@ impl Reactor {
         }
         let abort = reason.is_abortive() || entry.pair.holds_bytes();
         let began = entry.pair.phase() == Phase::Relaying;
-        let (client, backend) = entry.pair.dissolve(&mut self.pairs.buffers);
+        let (client, backend) = entry.pair.dissolve(&mut self.pairs.stores);
         if reason == CloseReason::Cut {
             client.reset_on_close();
             backend.iter().for_each(Socket::reset_on_close);
@@ -277,25 +280,17 @@ impl Reactor {
                 self.parting.reset(socket, self.poll.registry(), self.now);
             }
         } else if !began {
-            client.close_politely(&mut self.pairs.scratch);
+            client.close_politely(&mut self.pairs.stores.scratch);
         }
     }
 
-    pub(super) fn pool_of(&self, slot: usize) -> usize {
-        self.route(slot).0
+    fn pool_of(&self, slot: usize) -> usize {
+        self.route(slot).pool
     }
 
-    fn attempts_of(&self, slot: usize) -> usize {
-        self.route(slot).1
-    }
-
-    fn limits(&self, slot: usize) -> Limits {
-        self.route(slot).2
-    }
-
-    fn route(&self, slot: usize) -> (usize, usize, Limits) {
+    fn route(&self, slot: usize) -> Route {
         match self.listeners[self.pairs.get(slot).listener].service {
-            Service::Balance { pool, attempts, limits } => (pool, attempts, limits),
+            Service::Balance(route) => route,
             Service::Answer { .. } => unreachable!("guests are not paired"),
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::pairs::Entry;
 use super::socket::words;
-use super::{DRAIN_NOTE, Reactor, Service};
+use super::{DRAIN_NOTE, Reactor, Route, Service};
 use crate::lifecycle::Lifecycle;
 use crate::pair::{CloseReason, Direction};
 use crate::pool::Pool;
@@ -26,7 +26,7 @@ impl Reactor {
             stats.connect_failures
         );
         for listener in &self.listeners {
-            if let Service::Balance { pool, .. } = listener.service {
+            if let Service::Balance(Route { pool, .. }) = listener.service {
                 let pool = self.pools[pool].name();
                 log::info!(
                     "status: listener {} -> pool {pool}: {} active",

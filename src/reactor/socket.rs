@@ -12,25 +12,35 @@ use mio::{Interest, Registry, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockRef, TcpKeepalive};
 
+use super::pipe::KernelPipe;
 use crate::pair::endpoint::{Ready, Stream};
 use crate::pool::backend::Target;
 
 /// A connected or connecting socket.
 #[derive(Debug)]
 pub(super) enum Socket {
-    Tcp(TcpStream),
+    Tcp(TcpStream, Nagle),
     Unix(UnixStream),
 }
 
+/// What the kernel does with small writes. The first one on a socket is sent at once in any case,
+/// for nothing is in flight that it could wait for; so a connection of one small request is spared
+/// the call that switches the waiting off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Nagle {
+    /// Nothing was written yet.
+    Untouched,
+    /// One small write was made.
+    Started,
+    /// Small writes are sent at once.
+    Off,
+}
+
 impl Socket {
-    /// Begins to connect. Small writes are sent at once; our caller decides what to send.
+    /// Begins to connect.
     pub(super) fn connect(target: &Target) -> io::Result<Self> {
         match target {
-            Target::Inet(address) => {
-                let stream = TcpStream::connect(*address)?;
-                stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
-            }
+            Target::Inet(address) => Ok(Self::Tcp(TcpStream::connect(*address)?, Nagle::Untouched)),
             Target::Unix(path) => Ok(Self::Unix(UnixStream::connect(path)?)),
         }
     }
@@ -48,14 +58,14 @@ impl Socket {
 
     /// Notices a peer that vanished without a word, and keeps middleboxes from forgetting us.
     pub(super) fn keep_alive(&self) {
-        if let Self::Tcp(stream) = self {
+        if let Self::Tcp(stream, _) = self {
             set_keepalive(&SockRef::from(stream));
         }
     }
 
     /// Makes the coming close a reset, throwing away what is not sent yet.
     pub(super) fn reset_on_close(&self) {
-        if let Self::Tcp(stream) = self {
+        if let Self::Tcp(stream, _) = self {
             // It fails only on a socket that is already dead, which then needs no reset.
             let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
@@ -64,7 +74,7 @@ impl Socket {
     /// Asks the kernel to call this socket writable only once everything was sent; says whether
     /// that is so already. A unix socket's bytes are with the peer as soon as they are written.
     pub(super) fn report_when_sent(&self) -> bool {
-        let Self::Tcp(stream) = self else { return true };
+        let Self::Tcp(stream, _) = self else { return true };
         if SockRef::from(stream).set_tcp_notsent_lowat(1).is_err() {
             return true;
         }
@@ -82,18 +92,48 @@ impl Socket {
         {}
     }
 
+    /// Before a write of `count` bytes: small pieces are not to wait for what is in flight.
+    fn hasten(&mut self, count: usize) -> io::Result<()> {
+        if let Self::Tcp(stream, nagle) = self {
+            *nagle = match *nagle {
+                Nagle::Off => return Ok(()),
+                Nagle::Untouched if count <= ONE_SEGMENT => Nagle::Started,
+                Nagle::Untouched | Nagle::Started => {
+                    stream.set_nodelay(true)?;
+                    Nagle::Off
+                }
+            };
+        }
+        Ok(())
+    }
+
     fn source(&mut self) -> &mut dyn Source {
         match self {
-            Self::Tcp(stream) => stream,
+            Self::Tcp(stream, _) => stream,
             Self::Unix(stream) => stream,
         }
     }
 }
 
 impl Stream for Socket {
+    type Pipe = KernelPipe;
+
+    fn make_pipe() -> io::Result<KernelPipe> {
+        KernelPipe::new()
+    }
+
+    fn fill(&mut self, pipe: &mut KernelPipe) -> io::Result<usize> {
+        pipe.fill_from(self)
+    }
+
+    fn drain(&mut self, pipe: &mut KernelPipe, count: usize) -> io::Result<usize> {
+        self.hasten(count)?;
+        pipe.drain_to(self, count)
+    }
+
     fn establish(&mut self) -> io::Result<()> {
         let error = match self {
-            Self::Tcp(stream) => stream.take_error()?,
+            Self::Tcp(stream, _) => stream.take_error()?,
             Self::Unix(stream) => stream.take_error()?,
         };
         error.map_or(Ok(()), Err)
@@ -101,7 +141,7 @@ impl Stream for Socket {
 
     fn finish(&mut self) -> io::Result<()> {
         match self {
-            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Self::Tcp(stream, _) => stream.shutdown(Shutdown::Write),
             Self::Unix(stream) => stream.shutdown(Shutdown::Write),
         }
     }
@@ -110,7 +150,7 @@ impl Stream for Socket {
 impl Read for Socket {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.read(space),
+            Self::Tcp(stream, _) => stream.read(space),
             Self::Unix(stream) => stream.read(space),
         }
     }
@@ -118,8 +158,9 @@ impl Read for Socket {
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hasten(bytes.len())?;
         match self {
-            Self::Tcp(stream) => stream.write(bytes),
+            Self::Tcp(stream, _) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),
         }
     }
@@ -132,11 +173,14 @@ impl Write for Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Tcp(stream) => stream.as_fd(),
+            Self::Tcp(stream, _) => stream.as_fd(),
             Self::Unix(stream) => stream.as_fd(),
         }
     }
 }
+
+/// What fits into one segment on any path (RFC 9293, section 3.7.1).
+const ONE_SEGMENT: usize = 536;
 
 /// Who is at the other end of an accepted socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use super::report::Sparing;
 use super::resolver::{Resolver, User};
 use super::signals::Signals;
 use super::token::Source;
-use super::{Listener, Reactor, Service, clock};
+use super::{Listener, Reactor, Route, Service, clock};
 use crate::answer::Answerer;
 use crate::config::{self, BackendAddress, BindAddress, Config, HealthKind, Initial};
 use crate::lifecycle::Lifecycle;
@@ -40,7 +40,7 @@ impl Reactor {
         }
         for listener in &config.listeners {
             let pool = &config.pools[listener.pool];
-            let service = Service::Balance {
+            let service = Service::Balance(Route {
                 pool: listener.pool,
                 attempts: pool.connect_attempts as usize,
                 limits: Limits {
@@ -48,11 +48,12 @@ impl Reactor {
                     idle: listener.idle_timeout,
                     half_close: listener.half_close_timeout,
                 },
-            };
+                splice: listener.splice,
+            });
             let most = listener.max_connections.unwrap_or(usize::MAX);
             let number = reactor.add_listener(&listener.name, service, most);
             for address in &listener.bind {
-                let sockets = Listening::bind(address, listener.backlog)
+                let sockets = Listening::bind(address, listener.backlog, listener.reuse_port)
                     .map_err(|error| StartError::bind(address, error))?;
                 reactor.open(number, sockets).map_err(StartError::System)?;
             }
@@ -73,7 +74,7 @@ impl Reactor {
     ) -> Result<Self, StartError> {
         let mut reactor = Self::new(&config::Global::default()).map_err(StartError::System)?;
         let sockets = match door {
-            Door::Bind(address) => Listening::bind(&address, GUEST_BACKLOG)
+            Door::Bind(address) => Listening::bind(&address, GUEST_BACKLOG, false)
                 .map_err(|error| StartError::bind(&address, error))?,
             Door::Inherit(descriptor) => {
                 vec![Listening::inherit(descriptor).map_err(StartError::System)?]
@@ -103,7 +104,7 @@ impl Reactor {
             acceptors: Vec::new(),
             listeners: Vec::new(),
             pools: Vec::new(),
-            pairs: Pairs::new(),
+            pairs: Pairs::new(limits::most_pipes()),
             parting: Parting::default(),
             guests: Guests::default(),
             prober: Prober::new(seed()),
@@ -180,7 +181,7 @@ impl Reactor {
             let listener = &self.listeners[*number];
             let address = acceptor.address();
             match &listener.service {
-                Service::Balance { pool, .. } => log::info!(
+                Service::Balance(Route { pool, .. }) => log::info!(
                     "listening on {address} (listener {} -> pool {})",
                     listener.name,
                     self.pools[*pool].name()

@@ -24,7 +24,7 @@ impl Reactor {
             prober: &self.prober,
             pools: &self.pools,
         };
-        let mut outcomes = self.probes.settle(&scene, &mut self.pairs.scratch);
+        let mut outcomes = self.probes.settle(&scene, &mut self.pairs.stores.scratch);
         for _ in 0..STARTS {
             let Some(number) = self.prober.pop_due(self.now) else { break };
             let scene = Scene {
