@@ -5,7 +5,7 @@
 //! are taken again. The promise holds for lines of up to 4096 bytes (PIPE_BUF), so longer ones are
 //! cut. Standard error is not made non-blocking, because it may be shared with other programs.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Stderr, Write};
 
 use env_logger::fmt::Formatter;
@@ -19,7 +19,10 @@ use crate::config::LogFormat;
 /// Starts the log. `RUST_LOG` holds over `level`.
 pub fn start(format: LogFormat, level: LevelFilter) {
     let mut builder = Builder::new();
-    builder.filter_level(level).parse_default_env().target(Target::Pipe(Box::new(Sink::default())));
+    builder
+        .filter_level(level)
+        .parse_default_env()
+        .target(Target::Pipe(Box::new(Sink::new(format))));
     match format {
         LogFormat::Text => builder.format(text),
         LogFormat::Json => builder.format(json),
@@ -76,18 +79,31 @@ impl<'kvs> VisitSource<'kvs> for Object {
 #[derive(Debug)]
 struct Sink {
     out: Stderr,
+    format: LogFormat,
     is_terminal: bool,
     dropped: u64,
 }
 
-impl Default for Sink {
-    fn default() -> Self {
-        let out = io::stderr();
-        Self { is_terminal: out.is_terminal(), out, dropped: 0 }
-    }
-}
-
 impl Sink {
+    fn new(format: LogFormat) -> Self {
+        let out = io::stderr();
+        Self { is_terminal: out.is_terminal(), out, format, dropped: 0 }
+    }
+
+    fn note(&self) -> String {
+        let count = self.dropped;
+        match self.format {
+            LogFormat::Text => format!("{count} log lines were dropped: nobody read them\n"),
+            LogFormat::Json => {
+                let message = "log lines were dropped: nobody read them";
+                let note = serde_json::json!({
+                    "level": "WARN", "message": message, "dropped": count
+                });
+                format!("{note}\n")
+            }
+        }
+    }
+
     fn has_room(&self) -> bool {
         let mut fds = [PollFd::new(&self.out, PollFlags::OUT)];
         let polled = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
@@ -109,7 +125,7 @@ impl Sink {
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.dropped > 0 && self.has_room() {
-            let note = Dropped(self.dropped).to_string();
+            let note = self.note();
             self.dropped = 0;
             self.put(note.as_bytes());
         }
@@ -123,18 +139,6 @@ impl Write for Sink {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-struct Dropped(u64);
-
-impl fmt::Display for Dropped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "{{\"level\":\"WARN\",\"message\":\"log lines dropped\",\"dropped\":{}}}",
-            self.0
-        )
     }
 }
 

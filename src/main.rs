@@ -1,5 +1,6 @@
 //! The program: arguments to a command, a command to an exit code. The only file that exits.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
@@ -84,7 +85,10 @@ fn answer(backend: TestBackend) -> Result<Ending, Failure> {
     }
     start(LogFormat::Text, LevelFilter::Info);
     let door = if backend.inherit_listener {
-        Door::Inherit(io::stdin().as_fd().try_clone_to_owned()?)
+        // Standard input must not keep the socket open once we stop listening.
+        let socket = io::stdin().as_fd().try_clone_to_owned()?;
+        rustix::stdio::dup2_stdin(File::open("/dev/null")?).map_err(io::Error::from)?;
+        Door::Inherit(socket)
     } else {
         Door::Bind(backend.listen)
     };

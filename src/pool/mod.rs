@@ -22,6 +22,8 @@ pub struct Pool {
     picker: RoundRobin,
     thresholds: Thresholds,
     available: bool,
+    /// Whether something happened since availability was last looked at.
+    unsettled: bool,
 }
 
 impl Pool {
@@ -29,7 +31,14 @@ impl Pool {
     #[must_use]
     pub fn new(name: String, backends: Vec<Backend>, thresholds: Thresholds) -> Self {
         let weights: Vec<u16> = backends.iter().map(Backend::weight).collect();
-        Self { name, backends, picker: RoundRobin::new(&weights), thresholds, available: true }
+        Self {
+            name,
+            backends,
+            picker: RoundRobin::new(&weights),
+            thresholds,
+            available: true,
+            unsettled: true,
+        }
     }
 
     /// The backend whose turn it is, those in `tried` left out. Ejected ones are chosen only when
@@ -75,6 +84,7 @@ impl Pool {
         passed: Option<Attempt>,
         now: Instant,
     ) -> Option<Change> {
+        self.unsettled = true;
         let backend = &mut self.backends[backend];
         if let Some(attempt) = passed {
             backend.prefer(attempt);
@@ -92,6 +102,7 @@ impl Pool {
 
     /// The backend is at these addresses now. An empty list is no answer: the last one is kept.
     pub fn relocate(&mut self, backend: usize, targets: Vec<Target>) -> Option<Change> {
+        self.unsettled = true;
         if targets.is_empty() {
             return None;
         }
@@ -100,6 +111,9 @@ impl Pool {
 
     /// Whether the pool has gained its first or lost its last usable backend since last asked.
     pub fn availability_changed(&mut self) -> Option<bool> {
+        if !std::mem::take(&mut self.unsettled) {
+            return None;
+        }
         let available = self.backends.iter().any(Backend::is_usable);
         (available != std::mem::replace(&mut self.available, available)).then_some(available)
     }

@@ -75,7 +75,8 @@ pub struct Reactor {
     shortage: Sparing,
     ports: Sparing,
     drain_note: Option<Instant>,
-    full: bool,
+    fullness: Sparing,
+    unreachable: Sparing,
 }
 
 impl Reactor {

@@ -177,12 +177,15 @@ impl Reactor {
         }
         let attempts = self.route(slot).attempts;
         let entry = self.pairs.get_mut(slot);
-        if entry.tried.len() >= attempts {
+        let tried = entry.tried.len();
+        let picked =
+            if tried < attempts { self.pools[pool].pick(self.now, &entry.tried) } else { None };
+        let Some(backend) = picked else {
+            if tried == 0 {
+                return Err(CloseReason::NoBackend);
+            }
+            self.tell_unreachable(pool, tried);
             return Err(CloseReason::ConnectFailed);
-        }
-        let Some(backend) = self.pools[pool].pick(self.now, &entry.tried) else {
-            let nobody = entry.tried.is_empty();
-            return Err(if nobody { CloseReason::NoBackend } else { CloseReason::ConnectFailed });
         };
         self.pools[pool].opened(backend);
         let attempt = self.pools[pool].backend(backend).first_attempt();

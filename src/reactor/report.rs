@@ -97,15 +97,22 @@ impl Reactor {
         }
     }
 
-    /// One line when the limit is reached, one when it no longer is.
     pub(super) fn tell_full(&mut self) {
-        let full = self.live() >= self.max_connections;
-        if full != std::mem::replace(&mut self.full, full) {
-            if full {
-                log::warn!("{} connections: the limit is reached, new clients wait", self.live());
-            } else {
-                log::info!("below the limit of {} connections again", self.max_connections);
-            }
+        if self.live() >= self.max_connections && self.fullness.may_speak(self.now) {
+            log::warn!(
+                "{} connections: the limit is reached, new clients wait in the kernel's queue",
+                self.live()
+            );
+        }
+    }
+
+    /// A client had to be closed because no backend could be connected.
+    pub(super) fn tell_unreachable(&mut self, pool: usize, attempts: usize) {
+        if self.unreachable.may_speak(self.now) {
+            log::warn!(
+                "pool {}: a client was closed, none of {attempts} backends tried could be connected",
+                self.pools[pool].name()
+            );
         }
     }
 }

@@ -36,7 +36,7 @@ impl Resolver {
                 users: vec![user],
                 asked: None,
                 waiting: false,
-                answered: false,
+                outcome: Outcome::Nothing,
             }),
         }
     }
@@ -61,10 +61,10 @@ impl Resolver {
         Ok(())
     }
 
-    /// Asks for every name whose answer is older than [`REFRESH`].
+    /// Asks for every name whose answer is older than [`REFRESH`], or [`RETRY`] if it was bad.
     pub(super) fn refresh(&mut self, now: Instant) {
         for index in 0..self.names.len() {
-            if self.names[index].is_due(now, REFRESH) {
+            if self.names[index].is_due(now, self.names[index].age_limit()) {
                 self.ask(index, now);
             }
         }
@@ -85,7 +85,7 @@ impl Resolver {
         while let Ok((index, outcome)) = line.answers.try_recv() {
             let name = &mut self.names[index];
             name.waiting = false;
-            name.answered = true;
+            name.outcome = if outcome.is_ok() { Outcome::Good } else { Outcome::Bad };
             answers.push(Answer { users: name.users.clone(), name: name.host.clone(), outcome });
         }
         answers
@@ -93,12 +93,14 @@ impl Resolver {
 
     /// Whether every name has been answered once, well or badly.
     pub(super) fn is_settled(&self) -> bool {
-        self.names.iter().all(|name| name.answered)
+        self.names.iter().all(|name| name.outcome != Outcome::Nothing)
     }
 
     /// When [`Self::refresh`] has something to do.
     pub(super) fn next(&self) -> Option<Instant> {
-        let due = |name: &Name| name.asked.filter(|_| !name.waiting).map(|asked| asked + REFRESH);
+        let due = |name: &Name| {
+            name.asked.filter(|_| !name.waiting).map(|asked| asked + name.age_limit())
+        };
         self.names.iter().filter_map(due).min()
     }
 
@@ -132,10 +134,25 @@ struct Name {
     users: Vec<User>,
     asked: Option<Instant>,
     waiting: bool,
-    answered: bool,
+    outcome: Outcome,
+}
+
+/// The last answer about a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Nothing,
+    Good,
+    Bad,
 }
 
 impl Name {
+    fn age_limit(&self) -> Duration {
+        match self.outcome {
+            Outcome::Nothing | Outcome::Good => REFRESH,
+            Outcome::Bad => RETRY,
+        }
+    }
+
     fn is_due(&self, now: Instant, age: Duration) -> bool {
         !self.waiting && self.asked.is_none_or(|asked| now >= asked + age)
     }
@@ -166,5 +183,7 @@ pub fn look_up(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 
 /// How old an answer may grow.
 const REFRESH: Duration = Duration::from_secs(30);
+/// How soon a name that did not resolve is asked for again.
+const RETRY: Duration = Duration::from_secs(5);
 /// The least time between two questions for one name.
 const SOONEST: Duration = Duration::from_secs(1);

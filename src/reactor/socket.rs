@@ -93,18 +93,18 @@ impl Socket {
     }
 
     /// Before a write of `count` bytes: small pieces are not to wait for what is in flight.
-    fn hasten(&mut self, count: usize) -> io::Result<()> {
+    fn hasten(&mut self, count: usize) {
         if let Self::Tcp(stream, nagle) = self {
             *nagle = match *nagle {
-                Nagle::Off => return Ok(()),
+                Nagle::Off => return,
                 Nagle::Untouched if count <= ONE_SEGMENT => Nagle::Started,
                 Nagle::Untouched | Nagle::Started => {
-                    stream.set_nodelay(true)?;
+                    // On a broken socket the write itself will tell.
+                    let _ = stream.set_nodelay(true);
                     Nagle::Off
                 }
             };
         }
-        Ok(())
     }
 
     fn source(&mut self) -> &mut dyn Source {
@@ -127,7 +127,7 @@ impl Stream for Socket {
     }
 
     fn drain(&mut self, pipe: &mut KernelPipe, count: usize) -> io::Result<usize> {
-        self.hasten(count)?;
+        self.hasten(count);
         pipe.drain_to(self, count)
     }
 
@@ -158,7 +158,7 @@ impl Read for Socket {
 
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.hasten(bytes.len())?;
+        self.hasten(bytes.len());
         match self {
             Self::Tcp(stream, _) => stream.write(bytes),
             Self::Unix(stream) => stream.write(bytes),

@@ -117,7 +117,8 @@ impl Reactor {
             shortage: Sparing::default(),
             ports: Sparing::default(),
             drain_note: None,
-            full: false,
+            fullness: Sparing::default(),
+            unreachable: Sparing::default(),
         })
     }
 
