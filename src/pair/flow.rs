@@ -64,6 +64,19 @@ impl<P> Flow<P> {
         }
     }
 
+    /// Whether nothing was delivered yet, so that the flow can start again with another end.
+    #[must_use]
+    pub fn is_untouched(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Starts again, keeping what was read. The end of the source, if it was seen, is looked for
+    /// again by reading.
+    pub fn rewind(&mut self) {
+        assert!(self.bytes == 0, "what was delivered cannot be delivered again");
+        self.state = State::Open;
+    }
+
     /// Ends the flow: its buffer goes back, a pipe with bytes in it is thrown away.
     pub fn release(&mut self, stores: &mut Stores<P>) {
         match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
@@ -157,7 +170,12 @@ impl<P> Flow<P> {
                     self.waiting = Waiting::Buffer(pump.stores.buffers.hold(&bytes[taken..]));
                 }
             }
-            Err(_) => self.state = State::Done(End::SinkReset),
+            Err(_) => {
+                if self.is_untouched() {
+                    self.waiting = Waiting::Buffer(pump.stores.buffers.hold(bytes));
+                }
+                self.state = State::Done(End::SinkReset);
+            }
         }
         count
     }
@@ -194,6 +212,7 @@ impl<P> Flow<P> {
     ) -> bool {
         let outcome = match &mut self.waiting {
             Waiting::Nothing => return true,
+            Waiting::Buffer(_) | Waiting::Pipe(_) if self.state.is_done() => return true,
             Waiting::Buffer(_) | Waiting::Pipe(_) if !sink.ready().has(Ready::WRITABLE) => {
                 return false;
             }
@@ -218,7 +237,9 @@ impl<P> Flow<P> {
                 }
             }
             Err(_) => {
-                self.release(stores);
+                if !self.is_untouched() {
+                    self.release(stores);
+                }
                 self.state = State::Done(End::SinkReset);
             }
         }
@@ -271,6 +292,15 @@ pub enum State {
     Ending(End),
     /// Nothing more moves.
     Done(End),
+}
+
+impl State {
+    fn is_done(self) -> bool {
+        match self {
+            Self::Open | Self::Ending(_) => false,
+            Self::Done(_) => true,
+        }
+    }
 }
 
 /// How a flow ended.

@@ -17,7 +17,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use endpoint::{Endpoint, Ready, Stream};
-use flow::{End, Flow, Pump, State, Stores};
+use flow::{End, Flow, Progress, Pump, State, Stores};
 
 /// A client, its backend once there is one, and the two flows between them.
 #[derive(Debug)]
@@ -147,19 +147,16 @@ impl<S: Stream> Pair<S> {
     }
 
     fn relay_step(&mut self, now: Instant, limits: &Limits, pump: &mut Pump<'_, S::Pipe>) -> Step {
-        let Some(backend) = &mut self.backend else { return Step::NeedBackend };
         let mut progressed = false;
         loop {
-            pump.closing = self.to_client.state() == State::Done(End::Finished);
-            let up = self.to_backend.pump(&mut self.client, backend, pump);
-            self.first_end = self.first_end.or(ended(&self.to_backend, Side::Client));
-            pump.closing = self.to_backend.state() == State::Done(End::Finished);
-            let down = self.to_client.pump(backend, &mut self.client, pump);
-            self.first_end = self.first_end.or(ended(&self.to_client, Side::Backend));
-
+            let Some((up, down)) = self.pump_both(pump) else { return Step::NeedBackend };
             progressed |= up.moved + down.moved > 0 || up.changed || down.changed;
-            if let Some(reason) = close_reason(&self.to_backend, &self.to_client, self.first_end) {
-                return Step::Done(reason);
+            match close_reason(&self.to_backend, &self.to_client, self.first_end) {
+                Some(CloseReason::BackendReset) if self.is_untouched() => {
+                    return self.start_again();
+                }
+                Some(reason) => return Step::Done(reason),
+                None => {}
             }
             if up.spent || down.spent {
                 self.touch(progressed, now, limits);
@@ -171,6 +168,17 @@ impl<S: Stream> Pair<S> {
                 return Step::Waiting;
             }
         }
+    }
+
+    fn pump_both(&mut self, pump: &mut Pump<'_, S::Pipe>) -> Option<(Progress, Progress)> {
+        let backend = self.backend.as_mut()?;
+        pump.closing = self.to_client.state() == State::Done(End::Finished);
+        let up = self.to_backend.pump(&mut self.client, backend, pump);
+        self.first_end = self.first_end.or(ended(&self.to_backend, Side::Client));
+        pump.closing = self.to_backend.state() == State::Done(End::Finished);
+        let down = self.to_client.pump(backend, &mut self.client, pump);
+        self.first_end = self.first_end.or(ended(&self.to_client, Side::Backend));
+        Some((up, down))
     }
 
     fn touch(&mut self, progressed: bool, now: Instant, limits: &Limits) {
@@ -188,6 +196,24 @@ impl<S: Stream> Pair<S> {
             let latest = now + timeout;
             self.deadline = Some(self.deadline.map_or(latest, |deadline| deadline.min(latest)));
         }
+    }
+
+    /// Whether neither side has had a byte of the other's.
+    fn is_untouched(&self) -> bool {
+        self.to_backend.is_untouched()
+            && self.to_client.is_untouched()
+            && !self.to_client.holds_bytes()
+            && !self.client.is_broken()
+    }
+
+    /// A backend that reset the connection before a byte went either way (it died between the
+    /// kernel's accept and its own) is as good as one that refused it: another can take over.
+    fn start_again(&mut self) -> Step {
+        self.to_backend.rewind();
+        self.to_client.rewind();
+        self.first_end = None;
+        self.client.mark(Ready::READABLE);
+        self.give_up_backend(io::ErrorKind::ConnectionReset.into())
     }
 
     fn give_up_backend(&mut self, error: io::Error) -> Step {
@@ -217,7 +243,8 @@ pub enum Step {
     NeedBackend,
     /// The backend is connected: note it and step again.
     Connected,
-    /// This backend could not be connected, and was dropped: note it and step again.
+    /// This backend could not be connected, or reset the connection (`ConnectionReset`) before a
+    /// byte went either way. It was dropped: note it and step again.
     ConnectFailed(io::Error),
     /// Nothing, until an event or the deadline.
     Waiting,

@@ -188,6 +188,8 @@ pub(super) struct Entry {
     pub(super) backend: Option<Choice>,
     /// Backends that could not be connected.
     pub(super) tried: Vec<usize>,
+    /// Whether the last backend reset the connection rather than refusing it.
+    pub(super) was_reset: bool,
     /// When keepalive is due to be switched on; none once it is.
     pub(super) keepalive_at: Option<Instant>,
     queued: bool,
@@ -205,6 +207,7 @@ impl Entry {
             listener: 0,
             backend: None,
             tried: Vec::new(),
+            was_reset: false,
             keepalive_at: None,
             queued: false,
             spent: false,

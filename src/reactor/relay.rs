@@ -184,8 +184,13 @@ impl Reactor {
             if tried == 0 {
                 return Err(CloseReason::NoBackend);
             }
+            let was_reset = entry.was_reset;
             self.tell_unreachable(pool, tried);
-            return Err(CloseReason::ConnectFailed);
+            return Err(if was_reset {
+                CloseReason::BackendReset
+            } else {
+                CloseReason::ConnectFailed
+            });
         };
         self.pools[pool].opened(backend);
         let attempt = self.pools[pool].backend(backend).first_attempt();
@@ -201,6 +206,7 @@ impl Reactor {
         let entry = self.pairs.get_mut(slot);
         let Some(choice) = &mut entry.backend else { return };
         choice.attempt = choice.attempt.next();
+        entry.was_reset = error.kind() == io::ErrorKind::ConnectionReset;
         let choice = *choice;
         log::debug!(
             "connection {}: connect to {} failed ({})",
