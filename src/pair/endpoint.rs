@@ -54,6 +54,7 @@ pub trait Stream: Read + Write {
 pub struct Endpoint<S> {
     stream: S,
     ready: Ready,
+    /// The kernel has told an error. It does so once, after which an end of stream looks clean.
     reset: bool,
 }
 
@@ -151,7 +152,7 @@ impl<S: Stream> Endpoint<S> {
     /// Finishes sending.
     pub fn finish(&mut self) {
         if self.stream.finish().is_err() {
-            self.break_off();
+            self.look_again();
         }
     }
 
@@ -163,15 +164,28 @@ impl<S: Stream> Endpoint<S> {
         match &outcome {
             Ok(count) if *count < wanted => self.ready = self.ready.without(Ready::WRITABLE),
             Ok(_) => {}
-            Err(_) => self.break_off(),
+            Err(error) => {
+                // A broken pipe does not tell a reset from a peer that closed after it had
+                // finished; reading does, as no call has taken the error from it.
+                self.reset |= error.kind() != ErrorKind::BrokenPipe;
+                self.look_again();
+            }
         }
         outcome
     }
 
-    /// A write failed. The kernel reports an error once, after which an end of stream looks clean:
-    /// remember it, and have the read side look for what is left.
-    fn break_off(&mut self) {
-        self.reset = true;
+    /// Asks what became of the connect. An error that turns out to be none is forgotten.
+    ///
+    /// # Errors
+    /// The reason why the stream could not be established.
+    pub fn establish(&mut self) -> io::Result<()> {
+        self.stream.establish()?;
+        self.ready = self.ready.without(Ready::ERROR);
+        Ok(())
+    }
+
+    /// Sending is over: have the read side look for what is left.
+    fn look_again(&mut self) {
         self.ready = self.ready.with(Ready::READABLE);
     }
 
@@ -273,6 +287,7 @@ mod tests {
     struct Script {
         reads: Vec<io::Result<usize>>,
         room: usize,
+        broken: Option<ErrorKind>,
     }
 
     impl Read for Script {
@@ -283,6 +298,9 @@ mod tests {
 
     impl Write for Script {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if let Some(kind) = self.broken {
+                return Err(kind.into());
+            }
             match self.room {
                 0 => Err(ErrorKind::WouldBlock.into()),
                 room => Ok(room.min(bytes.len())),
@@ -313,7 +331,7 @@ mod tests {
     }
 
     fn reading(ready: Ready, reads: Vec<io::Result<usize>>) -> Endpoint<Script> {
-        Endpoint::new(Script { reads, room: 0 }, ready.with(Ready::READABLE))
+        Endpoint::new(Script { reads, ..Script::default() }, ready.with(Ready::READABLE))
     }
 
     #[test]
@@ -360,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_short_write_clears_the_bit_and_a_whole_one_does_not() {
-        let script = Script { reads: Vec::new(), room: 3 };
+        let script = Script { room: 3, ..Script::default() };
         let mut end = Endpoint::new(script, Ready::WRITABLE);
         assert_eq!(end.send(b"abc").unwrap(), 3);
         assert!(end.ready().has(Ready::WRITABLE));
@@ -378,10 +396,21 @@ mod tests {
     }
 
     #[test]
-    fn after_a_broken_write_an_end_of_stream_is_a_reset() {
+    fn after_a_write_that_told_a_reset_an_end_of_stream_is_one() {
         let mut end = reading(Ready::NONE, vec![Ok(4), Ok(0)]);
-        end.finish();
+        end.stream_mut().broken = Some(ErrorKind::ConnectionReset);
+        end.send(b"x").unwrap_err();
         assert_eq!(end.receive(&mut [0; 8]), Received::Bytes { count: 4, last: false });
         assert_eq!(end.receive(&mut [0; 8]), Received::Reset);
+    }
+
+    #[test]
+    fn a_peer_that_finished_and_then_closed_has_finished() {
+        let mut end = reading(Ready::NONE, vec![Ok(8), Ok(0)]);
+        end.stream_mut().broken = Some(ErrorKind::BrokenPipe);
+        end.send(b"x").unwrap_err();
+        end.finish();
+        assert_eq!(end.receive(&mut [0; 8]), Received::Bytes { count: 8, last: false });
+        assert_eq!(end.receive(&mut [0; 8]), Received::End);
     }
 }

@@ -99,6 +99,11 @@ impl<P> Flow<P> {
                 return false;
             }
             match self.state {
+                // A reset is passed on at once, not when the source next has something to say.
+                State::Open if sink.is_broken() => {
+                    self.state = State::Done(End::SinkReset);
+                    return false;
+                }
                 State::Open => {}
                 State::Ending(End::Finished) => {
                     if !pump.closing {
@@ -191,8 +196,9 @@ impl<P> Flow<P> {
         let Filled::Bytes(count) = filled else {
             stores.pipes.give_back(pipe);
             match filled {
-                Filled::End => self.state = State::Ending(End::Finished),
-                Filled::Reset => self.state = State::Ending(End::SourceReset),
+                // Behind an urgent mark that no event has told of yet, a splice sees an end too
+                // early (Linux, tcp_splice_read). A read does not: let it tell.
+                Filled::End | Filled::Reset => self.way = COPY,
                 Filled::Unable => self.way = Way::CopyOnly,
                 Filled::Nothing | Filled::Bytes(_) => {}
             }

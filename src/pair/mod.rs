@@ -134,7 +134,7 @@ impl<S: Stream> Pair<S> {
     fn connect_step(&mut self, now: Instant, limits: &Limits) -> Step {
         let Some(backend) = &mut self.backend else { return Step::NeedBackend };
         if backend.ready().has(Ready::ERROR)
-            && let Err(error) = backend.stream_mut().establish()
+            && let Err(error) = backend.establish()
         {
             return self.give_up_backend(error);
         }
@@ -198,11 +198,12 @@ impl<S: Stream> Pair<S> {
         }
     }
 
-    /// Whether neither side has had a byte of the other's.
+    /// Whether neither side has had a byte of the other's, nor the client an end.
     fn is_untouched(&self) -> bool {
         self.to_backend.is_untouched()
             && self.to_client.is_untouched()
             && !self.to_client.holds_bytes()
+            && self.to_client.state() != State::Done(End::Finished)
             && !self.client.is_broken()
     }
 

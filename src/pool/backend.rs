@@ -1,7 +1,7 @@
 //! One destination: where it is, how it fares, and what it carries.
 //!
 //! Two facts decide whether new clients go there: what the probes say ([`Health`]) and what real
-//! traffic says ([`Standing`]). A backend whose connects keep failing is *ejected* for a growing
+//! traffic says (its standing). A backend whose connects keep failing is *ejected* for a growing
 //! time, whatever the probes say; a connect or a probe that turned it up lifts that.
 
 use std::fmt;

@@ -1,0 +1,205 @@
+//! What must hold after every step, after every turn, whenever nothing moves, and at every end.
+//!
+//! All of it is told from the sockets, which know what was given and taken; of the pair only its
+//! public word is used. Order and content of bytes, writes after an end and second ends are checked
+//! by the socket itself.
+
+use std::time::{Duration, Instant};
+
+use evenkeel::pair::endpoint::Ready;
+use evenkeel::pair::{CloseReason, Direction, Phase};
+
+use crate::plan::Kind;
+use crate::queues::PIPE;
+use crate::socket::{Link, Socket};
+use crate::world::{Entry, World};
+
+/// An end that was passed on is one that came, after the last byte of it.
+pub(crate) fn after_step(entry: &Entry) {
+    let Some(backend) = &entry.backend else { return };
+    let (client, backend) = (entry.client.get(), backend.get());
+    for (source, sink) in [(&*client, &*backend), (&*backend, &*client)] {
+        if sink.outgoing.shut {
+            assert!(source.incoming.ended, "{} sees an end that never came", sink.name);
+            assert_all_passed(source, sink);
+        }
+    }
+}
+
+/// Limits and sums.
+pub(crate) fn after_turn(world: &mut World) {
+    let now = world.now;
+    let mut holding = 0;
+    let mut active = vec![0; world.control.pool.backends().len()];
+    for (_, entry) in &mut world.pairs {
+        entry.refresh(now);
+        if let Some((backend, _)) = entry.choice {
+            active[backend] += 1;
+        }
+        let Some(backend) = &entry.backend else { continue };
+        let (client, backend) = (entry.client.get(), backend.get());
+        let pairs = [
+            (&*client, &*backend, Direction::ToBackend),
+            (&*backend, &*client, Direction::ToClient),
+        ];
+        for (source, sink, direction) in pairs {
+            assert_eq!(entry.pair.bytes(direction), sink.outgoing.written, "{}: count", sink.name);
+            let held = source.incoming.taken - sink.outgoing.written;
+            assert!(
+                held <= (world.plan.buffer as u64).max(PIPE),
+                "{}: holds {held} bytes",
+                source.name
+            );
+            holding += usize::from(held > 0);
+        }
+        let ended =
+            client.told_end || backend.told_end || client.outgoing.shut || backend.outgoing.shut;
+        drop((client, backend));
+        let limits = world.plan.limits;
+        let (limit, since) = match entry.pair.phase() {
+            Phase::Connecting => (Some(limits.connect), entry.attached),
+            Phase::Relaying if ended => (shorter(limits.idle, limits.half_close), entry.active.0),
+            Phase::Relaying => (limits.idle, entry.active.0),
+            Phase::Choosing => panic!("pair {} is left without a backend", entry.id),
+        };
+        let overdue = limit.is_some_and(|limit| since + limit <= now);
+        assert!(!overdue, "pair {} outlives {limit:?} while {:?}", entry.id, entry.pair.phase());
+    }
+    assert!(
+        world.stores.buffers.borrowed() + world.stores.pipes.lent() <= holding,
+        "buffers without bytes"
+    );
+    for (index, &active) in active.iter().enumerate() {
+        let counted = world.control.pool.backend(index).counters().active;
+        assert_eq!(counted, active, "active connections of b{index}");
+    }
+}
+
+/// Nothing moves any more: is there nothing that could?
+pub(crate) fn at_rest(world: &World) {
+    for (_, entry) in &world.pairs {
+        let Some(backend) = &entry.backend else { continue };
+        let (client, backend) = (entry.client.get(), backend.get());
+        if entry.pair.phase() != Phase::Relaying {
+            assert!(client.link == Link::Connected, "pair {} waits for nobody", entry.id);
+            let connecting = matches!(backend.link, Link::Connecting(_));
+            assert!(connecting, "pair {} does not notice its connect", entry.id);
+            continue;
+        }
+        for (source, sink) in [(&*client, &*backend), (&*backend, &*client)] {
+            let has = source.possible().has(Ready::READABLE)
+                || source.incoming.taken > sink.outgoing.written;
+            let takes = sink.link == Link::Connected && sink.possible().has(Ready::WRITABLE);
+            let stuck = has && takes && !sink.outgoing.shut;
+            assert!(!stuck, "a wake-up is lost from {} to {}", source.name, sink.name);
+            let kept = source.link == Link::Broken && takes;
+            assert!(!kept, "the reset of {} is not passed on", source.name);
+        }
+    }
+}
+
+/// A pair is about to end.
+pub(crate) fn at_end(world: &mut World, slot: usize, reason: CloseReason) {
+    let (now, limits, kind) = (world.now, world.plan.limits, world.plan.kind);
+    let entry = &mut world.pairs[slot];
+    entry.refresh(now);
+    let finished = matches!(reason, CloseReason::ClientFinished | CloseReason::BackendFinished);
+    assert!(finished || kind != Kind::Cooperative, "{reason:?} among cooperative peers");
+    let client = entry.client.get();
+    let Some(backend) = &entry.backend else {
+        assert_untouched(&client, world.plan.buffer);
+        let gone = client.link == Link::Broken;
+        assert!(gone || reason != CloseReason::ClientGone, "a client that is there counts as gone");
+        return;
+    };
+    let backend = backend.get();
+    match reason {
+        CloseReason::ClientFinished | CloseReason::BackendFinished => {
+            assert!(client.incoming.ended && backend.incoming.ended, "{reason:?} before both ends");
+            assert_all_passed(&client, &backend);
+            assert_all_passed(&backend, &client);
+        }
+        CloseReason::ClientReset => assert_reset(&client, &backend),
+        CloseReason::BackendReset => assert_reset(&backend, &client),
+        CloseReason::ClientGone => {
+            assert!(client.link == Link::Broken, "a client that is there counts as gone");
+            assert!(entry.pair.phase() != Phase::Relaying, "gone before it was connected");
+        }
+        CloseReason::IdleTimeout | CloseReason::HalfCloseTimeout => {
+            let limit = shorter(limits.idle, limits.half_close).expect("a limit");
+            assert!(now >= entry.moved.0 + limit, "{reason:?} too early");
+            if !entry.pair.holds_bytes() {
+                assert_none_held(&client, &backend);
+                assert_none_held(&backend, &client);
+            }
+        }
+        CloseReason::Cut => {}
+        CloseReason::ConnectFailed | CloseReason::NoBackend | CloseReason::OutOfResources => {
+            panic!("{reason:?} with a backend at hand");
+        }
+    }
+}
+
+/// The schedule is over: nothing is left, and it was over in time.
+pub(crate) fn after_all(world: &mut World) {
+    assert!(world.pairs.is_empty(), "pairs are left");
+    assert_eq!(
+        (world.stores.buffers.borrowed(), world.stores.pipes.lent()),
+        (0, 0),
+        "buffers are left"
+    );
+    for (index, backend) in world.control.pool.backends().iter().enumerate() {
+        assert_eq!(backend.counters().active, 0, "b{index} has connections left");
+    }
+    if world.plan.kind == Kind::Cooperative {
+        world.settle_peers();
+        for peer in &world.peers {
+            let socket = peer.socket.get();
+            let met = socket.link == Link::Connected;
+            assert!(peer.sees_end || !met, "the peer of {} never saw its end", socket.name);
+        }
+    }
+}
+
+/// A client that goes to another backend has seen nothing of the last one, and what was read of it
+/// is still held.
+pub(crate) fn assert_untouched(client: &Socket, buffer: usize) {
+    let seen = client.outgoing.written > 0 || client.outgoing.shut;
+    assert!(!seen, "{} has seen something of a backend that is given up", client.name);
+    let held = client.incoming.taken <= (buffer as u64).max(PIPE);
+    assert!(held, "{} was read though it has no backend", client.name);
+}
+
+fn assert_all_passed(source: &Socket, sink: &Socket) {
+    let (sent, passed) = (source.incoming.arrived, sink.outgoing.written);
+    assert!(sent == passed, "{} gave {sent} bytes, {passed} were passed", source.name);
+}
+
+/// A broken stream: what it gave before was passed on, unless the other side cannot take it.
+fn assert_reset(broken: &Socket, other: &Socket) {
+    assert!(broken.link == Link::Broken, "{} is blamed for a reset", broken.name);
+    if other.link == Link::Connected {
+        assert_all_passed(broken, other);
+        let told = other.outgoing.shut || !broken.incoming.ended;
+        assert!(told, "the end that {} sent before it broke is not passed on", broken.name);
+    }
+}
+
+fn assert_none_held(source: &Socket, sink: &Socket) {
+    let same = source.incoming.taken == sink.outgoing.written;
+    assert!(same || sink.link == Link::Broken, "{}: bytes are lost", source.name);
+}
+
+fn shorter(idle: Option<Duration>, half_close: Option<Duration>) -> Option<Duration> {
+    match (idle, half_close) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Moves a mark to `now` if its count has changed.
+pub(crate) fn follow(mark: &mut (Instant, u64), count: u64, now: Instant) {
+    if mark.1 != count {
+        *mark = (now, count);
+    }
+}
