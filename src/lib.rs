@@ -6,11 +6,13 @@
 //!
 //! - **Bytes**: `reactor::listener` accepts, `reactor::pairs` inserts, [`pair::Pair::step`] runs,
 //!   [`pair::flow::Flow::pump`] moves, [`pair::buffer`] holds, [`pair::endpoint`] writes.
-//! - **Readiness**: the reactor's turn, `reactor::token`, [`pair::Pair::mark`], the run queue, a step.
-//! - **Probe**: [`pool::prober`] says who is due, `reactor::probes` connects, [`pool::Pool::observe`]
-//!   feeds [`pool::health`], a [`pool::Change`] is told, the next pick sees it.
-//! - **Signal**: `reactor::signals`, [`lifecycle`], listeners dropped, turns go on until the pairs are
-//!   gone or the deadline has passed, `run` returns.
+//! - **Readiness**: the reactor's turn, `reactor::token`, [`pair::Pair::mark`], the run queue, a
+//!   step.
+//! - **Probe**: [`pool::prober`] says who is due, `reactor::probes` connects,
+//! [`pool::Pool::observe`]   feeds [`pool::health`], a [`pool::Change`] is told, the next pick sees
+//! it.
+//! - **Signal**: `reactor::signals`, [`lifecycle`], listeners dropped, turns go on until the pairs
+//! are   gone or the deadline has passed, `run` returns.
 //!
 //! # Invariants
 //!

@@ -2,9 +2,9 @@
 //!
 //! Readiness is edge-triggered: the kernel tells of a change once. A bit is therefore cleared only
 //! when the kernel said would-block, or showed it (a read or write that came back short has emptied
-//! the receive queue or filled the send queue, and the next change is a new edge). The one exception
-//! is urgent data, at whose mark a read stops short with more behind it; such an endpoint is read
-//! until would-block (man 7 tcp; seen on Linux 6.x, 2026-11).
+//! the receive queue or filled the send queue, and the next change is a new edge). The one
+//! exception is urgent data, at whose mark a read stops short with more behind it; such an endpoint
+//! is read until would-block (man 7 tcp; seen on Linux 6.x, 2026-11).
 
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};

@@ -4,7 +4,8 @@
 //! program runs it over sockets and the simulation over scripted streams. Events only mark
 //! endpoints ready ([`Pair::mark`]); all work happens in [`Pair::step`], which answers with what
 //! the surroundings must do. Choosing and connecting a backend is theirs; a pair only says that it
-//! needs one. The client is not read before a backend is connected, so another attempt loses nothing.
+//! needs one. The client is not read before a backend is connected, so another attempt loses
+//! nothing.
 //!
 //! Progress moves the pair's deadline; nobody is told. A timer that fires compares and re-arms.
 
@@ -224,7 +225,8 @@ impl<S: Stream> Pair<S> {
         Step::ConnectFailed(error)
     }
 
-    /// Before relaying: the client is broken. One that merely finished sending still wants its answer.
+    /// Before relaying: the client is broken. One that merely finished sending still wants its
+    /// answer.
     fn client_is_gone(&self) -> bool {
         self.client.is_broken()
     }

@@ -1,7 +1,9 @@
-//! Pipes for bulk data: the kernel moves pages from socket to pipe to socket, and nothing is copied.
+//! Pipes for bulk data: the kernel moves pages from socket to pipe to socket, and nothing is
+//! copied.
 //!
-//! A pipe is borrowed only while it carries bytes, and comes back empty; one that ends with bytes in
-//! it is thrown away. The stock is bounded, and so is the number lent: a flow that gets none copies.
+//! A pipe is borrowed only while it carries bytes, and comes back empty; one that ends with bytes
+//! in it is thrown away. The stock is bounded, and so is the number lent: a flow that gets none
+//! copies.
 
 /// A bounded stock of empty pipes.
 #[derive(Debug)]

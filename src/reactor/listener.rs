@@ -1,8 +1,8 @@
 //! Listening sockets: binding them, and accepting in bounded batches.
 //!
-//! An accept loop that is left early gets no further event, so an acceptor keeps a `ready` bit until
-//! the kernel says would-block, and is driven again by the turn. When descriptors run out it pauses,
-//! 100 ms doubling to a second; clients wait in the kernel's queue meanwhile.
+//! An accept loop that is left early gets no further event, so an acceptor keeps a `ready` bit
+//! until the kernel says would-block, and is driven again by the turn. When descriptors run out it
+//! pauses, 100 ms doubling to a second; clients wait in the kernel's queue meanwhile.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,8 +1,8 @@
 //! Names to addresses, on the one helper thread: `getaddrinfo` blocks, and the loop must not.
 //!
-//! The thread does nothing else. It takes a name from a channel, asks, sends the answer back through
-//! another and wakes the loop. It is started only when there is a name to resolve. A name that does
-//! not resolve is asked again; the last good answer stays in use meanwhile.
+//! The thread does nothing else. It takes a name from a channel, asks, sends the answer back
+//! through another and wakes the loop. It is started only when there is a name to resolve. A name
+//! that does not resolve is asked again; the last good answer stays in use meanwhile.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

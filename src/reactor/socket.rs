@@ -229,7 +229,8 @@ pub(super) fn set_keepalive(socket: &SockRef<'_>) {
     let _ = socket.set_tcp_keepalive(&keepalive);
 }
 
-/// Whether an error says that this process or machine is out of something, so that no peer is to blame.
+/// Whether an error says that this process or machine is out of something, so that no peer is to
+/// blame.
 pub(super) fn is_our_shortage(error: &io::Error) -> bool {
     use rustix::io::Errno;
     [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
