@@ -9,10 +9,10 @@
 //! - **Readiness**: the reactor's turn, `reactor::token`, [`pair::Pair::mark`], the run queue, a
 //!   step.
 //! - **Probe**: [`pool::prober`] says who is due, `reactor::probes` connects,
-//! [`pool::Pool::observe`]   feeds [`pool::health`], a [`pool::Change`] is told, the next pick sees
-//! it.
+//!   [`pool::Pool::observe`] feeds [`pool::health`], a [`pool::Change`] is told, the next pick
+//!   sees it.
 //! - **Signal**: `reactor::signals`, [`lifecycle`], listeners dropped, turns go on until the pairs
-//! are   gone or the deadline has passed, `run` returns.
+//!   are gone or the deadline has passed, `run` returns.
 //!
 //! # Invariants
 //!

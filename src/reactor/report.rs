@@ -110,7 +110,7 @@ impl Reactor {
     pub(super) fn tell_unreachable(&mut self, pool: usize, attempts: usize) {
         if self.unreachable.may_speak(self.now) {
             log::warn!(
-                "pool {}: a client was closed, none of {attempts} backends tried could be connected",
+                "pool {}: a client was closed, {attempts} backends were tried, none connected",
                 self.pools[pool].name()
             );
         }
