@@ -60,6 +60,7 @@ pub struct Reactor {
     signalled: bool,
     resolver: Resolver,
     acceptors: Vec<(Acceptor, usize)>,
+    first_acceptor: usize,
     listeners: Vec<Listener>,
     pools: Vec<Pool>,
     pairs: Pairs,

@@ -15,18 +15,24 @@ use crate::pair::endpoint::Ready;
 use crate::pair::{CloseReason, Direction, Pair, Phase, Side, Step};
 
 impl Reactor {
-    /// Lets clients in, a bounded number from each socket.
+    /// Lets clients in, a bounded number from each socket. The socket after the one that let
+    /// somebody in last has the first turn, or the first of two would take every place that gets
+    /// free at the limit.
     pub(super) fn accept(&mut self) {
         if self.warming_until().is_some() {
             return;
         }
-        for number in 0..self.acceptors.len() {
+        let (first, count) = (self.first_acceptor, self.acceptors.len());
+        for number in (first..count).chain(0..first.min(count)) {
             for _ in 0..ACCEPTS {
                 if !self.may_accept(number) {
                     break;
                 }
                 match self.acceptors[number].0.accept(self.now) {
-                    Accepted::Client(socket, peer) => self.admit(number, socket, peer),
+                    Accepted::Client(socket, peer) => {
+                        self.first_acceptor = (number + 1) % count;
+                        self.admit(number, socket, peer);
+                    }
                     Accepted::Nobody => break,
                     Accepted::Failed => {}
                     Accepted::Exhausted(error) => {

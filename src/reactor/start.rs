@@ -102,6 +102,7 @@ impl Reactor {
             signalled: false,
             resolver: Resolver::new(),
             acceptors: Vec::new(),
+            first_acceptor: 0,
             listeners: Vec::new(),
             pools: Vec::new(),
             pairs: Pairs::new(limits::most_pipes()),
