@@ -125,8 +125,13 @@ impl Sink {
 impl Write for Sink {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.dropped > 0 && self.has_room() {
+            // In one write with the line if they fit: a small pipe may have room for one only.
             let note = self.note();
             self.dropped = 0;
+            if note.len() + line.len() <= ATOMIC {
+                self.put(&[note.as_bytes(), line].concat());
+                return Ok(line.len());
+            }
             self.put(note.as_bytes());
         }
         if self.has_room() {
