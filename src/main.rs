@@ -51,8 +51,13 @@ fn balance(run: &Run) -> Result<Ending, Failure> {
         }
     };
     config.apply(&run.overrides);
-    let _ = write!(io::stderr(), "{warnings}");
     start(config.global.log_format, run.level);
+    match config.global.log_format {
+        LogFormat::Text => drop(write!(io::stderr(), "{warnings}")),
+        // Whoever reads objects must not meet a drawing.
+        LogFormat::Json if warnings.is_empty() => {}
+        LogFormat::Json => log::warn!("{}", warnings.trim_end()),
+    }
     Ok(Reactor::balancing(&config)?.run()?)
 }
 
