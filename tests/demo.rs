@@ -26,7 +26,7 @@ impl Demo {
     fn start() -> Self {
         for _ in 0..20 {
             let first = three_free_ports();
-            let mut out = tempfile::tempfile().unwrap();
+            let out = tempfile::tempfile().unwrap();
             let mut command = program();
             command.args(["demo", "--listen", "127.0.0.1:0", "--backend-port", &first.to_string()]);
             command.stdout(out.try_clone().unwrap());
@@ -39,7 +39,7 @@ impl Demo {
             });
             if started {
                 let printed = wait_for("the lines to try", || {
-                    let text = contents(&mut out);
+                    let text = contents(&out);
                     text.contains("Ctrl-C ends it").then_some(text)
                 });
                 return Self { daemon, first, printed };
@@ -56,7 +56,7 @@ impl Demo {
     }
 }
 
-fn contents(file: &mut File) -> String {
+fn contents(file: &File) -> String {
     use std::os::unix::fs::FileExt;
     let mut bytes = vec![0; 4096];
     let count = file.read_at(&mut bytes, 0).unwrap();

@@ -46,7 +46,7 @@ fn an_access_line_tells_who_where_how_much_and_why() {
 #[test]
 fn why_a_connection_ended_is_said_in_words() {
     let (backend, guests) = Backend::handing_over();
-    let mut daemon = access_log(&backend).listener("idle_timeout = \"300ms\"").start();
+    let mut daemon = access_log(&backend).listener("idle_timeout = \"1s\"").start();
     let address = daemon.address();
     let ended = |daemon: &mut Daemon, id: usize, reason: &str| {
         daemon.line_with(&[&format!("ended id={id} "), &format!("reason=\"{reason}\"")]);
@@ -60,10 +60,14 @@ fn why_a_connection_ended_is_said_in_words() {
     read_end(&mut client);
     drop(client);
     ended(&mut daemon, 2, "backend closed");
-    let (client, _server) = (connect(address), guests.next());
+    let (mut client, mut server) = (connect(address), guests.next());
+    server.write_all(b"x").unwrap();
+    assert_eq!(read_text(&mut client, 1), "x");
     reset(client);
     ended(&mut daemon, 3, "client reset the connection");
-    let (_client, server) = (connect(address), guests.next());
+    let (mut client, mut server) = (connect(address), guests.next());
+    server.write_all(b"x").unwrap();
+    assert_eq!(read_text(&mut client, 1), "x");
     reset(server);
     ended(&mut daemon, 4, "backend reset the connection");
     let (_client, _server) = (connect(address), guests.next());
@@ -239,28 +243,23 @@ fn a_log_that_nobody_reads_holds_up_no_client_and_tells_what_it_lost() {
     }
     // Now it is read again. What was lost is told before the next line.
     let (mut told, mut dropped) = (0, 0);
-    while dropped == 0 {
+    while dropped < CLIENTS / 2 {
         assert_eq!(ask(stalled.address, ""), "a");
         let line = next_line(&mut stalled.log);
-        if line.contains("at most") {
-            continue;
-        }
+        assert!(line.ends_with('\n'), "no line is cut: {line}");
         match serde_json::from_str::<Value>(&line) {
             Ok(note) => {
                 assert_eq!(note["message"], "log lines dropped");
-                dropped = note["dropped"].as_u64().unwrap();
+                dropped += note["dropped"].as_u64().unwrap();
             }
-            Err(_) => {
-                assert!(line.contains("connection ended") && line.ends_with('\n'), "{line}");
-                told += 1;
-            }
+            Err(_) => told += 1,
         }
     }
-    // Everything was told or counted: the next line after the note has the next number.
+    // Everything was told or counted, the line about the limits and one for each connection: so the
+    // line after the note has the number of all before it.
     let line = next_line(&mut stalled.log);
-    let next = told + dropped + 1;
-    assert!(line.contains(&format!("ended id={next} ")), "{told} told, {dropped} dropped: {line}");
-    assert!(dropped > CLIENTS / 2, "a small pipe holds a few lines only");
+    let all = told + dropped;
+    assert!(line.contains(&format!("ended id={all} ")), "{told} told, {dropped} dropped: {line}");
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! The test backends (item 4): lines and pages, as anybody would try them.
 
-#![expect(clippy::unwrap_used, reason = "a helper fails the test that called it")]
-
 mod support;
 
 use std::io::{Read, Write};
