@@ -5,7 +5,7 @@
 mod support;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 
 use rustix::process::Signal;
 use support::backend::Backend;
@@ -27,7 +27,10 @@ fn echo(client: &mut TcpStream) {
     assert_eq!(read_text(client, 12), "still there?");
 }
 
-fn wait_for_refusal(address: SocketAddr) {
+/// Looks only once the log has told it: an earlier connect would be one more live connection.
+fn wait_for_refusal(daemon: &mut Daemon) {
+    daemon.line("no longer accepting");
+    let address = daemon.address();
     wait_until("new connects are refused", || is_refused(address));
 }
 
@@ -35,9 +38,8 @@ fn wait_for_refusal(address: SocketAddr) {
 fn term_refuses_new_clients_and_lets_live_ones_finish() {
     for signal in [Signal::TERM, Signal::INT] {
         let (mut daemon, mut client, _backend) = in_use(|setup| setup);
-        let address = daemon.address();
         daemon.signal(signal);
-        wait_for_refusal(address);
+        wait_for_refusal(&mut daemon);
         for _ in 0..3 {
             echo(&mut client);
         }
@@ -165,12 +167,11 @@ fn usr2_and_pipe_do_no_harm() {
 fn bytes_under_way_when_the_signal_comes_arrive() {
     let (backend, guests) = Backend::handing_over();
     let mut daemon = Setup::new(&[backend.address]).start();
-    let address = daemon.address();
-    let mut client = connect(address);
+    let mut client = connect(daemon.address());
     let mut server = guests.next();
     server.write_all(b"first half, ").unwrap();
     daemon.signal(Signal::TERM);
-    wait_for_refusal(address);
+    wait_for_refusal(&mut daemon);
     server.write_all(b"second half").unwrap();
     drop(server);
     assert_eq!(read_end(&mut client), (b"first half, second half".to_vec(), Ending::Orderly));
@@ -185,7 +186,7 @@ fn a_test_backend_drains_too() {
     client.write_all(b"x\n").unwrap();
     assert_eq!(read_text(&mut client, 6), "[b] x\n");
     daemon.signal(Signal::TERM);
-    wait_for_refusal(daemon.address());
+    wait_for_refusal(&mut daemon);
     client.write_all(b"y\n").unwrap();
     assert_eq!(read_text(&mut client, 6), "[b] y\n");
     client.shutdown(std::net::Shutdown::Write).unwrap();
