@@ -59,7 +59,6 @@ fn at_the_global_limit_clients_wait_for_their_turn() {
     let address = daemon.address();
     one_leaves_one_enters(&mut daemon, address, &backend);
     daemon.line("2 connections: the limit is reached, new clients wait");
-    daemon.line("below the limit of 2 connections again");
 }
 
 #[test]

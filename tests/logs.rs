@@ -247,13 +247,11 @@ fn a_log_that_nobody_reads_holds_up_no_client_and_tells_what_it_lost() {
         assert_eq!(ask(stalled.address, ""), "a");
         let line = next_line(&mut stalled.log);
         assert!(line.ends_with('\n'), "no line is cut: {line}");
-        match serde_json::from_str::<Value>(&line) {
-            Ok(note) => {
-                assert_eq!(note["message"], "log lines dropped");
-                dropped += note["dropped"].as_u64().unwrap();
-            }
-            Err(_) => told += 1,
+        match line.split_once(" log lines were dropped") {
+            Some((count, _)) => dropped += count.parse::<u64>().unwrap(),
+            None => told += 1,
         }
+        assert!(told < 10 * CLIENTS, "no note about what was lost");
     }
     // Everything was told or counted, the line about the limits and one for each connection: so the
     // line after the note has the number of all before it.
