@@ -9,20 +9,22 @@ use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Stderr, Write};
 
 use env_logger::fmt::Formatter;
-use env_logger::{Builder, Target};
+use env_logger::{Builder, DEFAULT_FILTER_ENV, Target};
 use log::kv::{Error, Key, Value, VisitSource};
 use log::{LevelFilter, Record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::config::LogFormat;
+use crate::config::{AccessLog, LogFormat};
 
-/// Starts the log. `RUST_LOG` holds over `level`.
+/// Starts the log. `RUST_LOG` holds over `level`; lines about connections, which are written only
+/// where they were asked for, come at any level.
 pub fn start(format: LogFormat, level: LevelFilter) {
     let mut builder = Builder::new();
-    builder
-        .filter_level(level)
-        .parse_default_env()
-        .target(Target::Pipe(Box::new(Sink::new(format))));
+    builder.filter_level(level);
+    if std::env::var_os(DEFAULT_FILTER_ENV).is_none() {
+        builder.filter_module(AccessLog::TARGET, level.max(LevelFilter::Info));
+    }
+    builder.parse_default_env().target(Target::Pipe(Box::new(Sink::new(format))));
     match format {
         LogFormat::Text => builder.format(text),
         LogFormat::Json => builder.format(json),

@@ -5,6 +5,8 @@ use crate::pair::CloseReason;
 /// What happened since the start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
+    /// Turns of the loop: how often it woke. One that grows without traffic shows a fault.
+    pub turns: u64,
     /// Clients accepted.
     pub accepted: u64,
     /// Bytes that clients sent and backends took.

@@ -101,6 +101,11 @@ pub struct Listener {
     pub reuse_port: bool,
 }
 
+impl AccessLog {
+    /// The target of these lines in the log.
+    pub const TARGET: &'static str = "evenkeel::access";
+}
+
 /// A set of backends and how they are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool {

@@ -36,6 +36,12 @@ pub trait Stream: Read + Write {
     /// Like a write.
     fn drain(&mut self, pipe: &mut Self::Pipe, count: usize) -> io::Result<usize>;
 
+    /// Whether a read that came back short has emptied the stream. A unix socket also stops short
+    /// behind a message that carries descriptors, and must be read until would-block.
+    fn empties_when_short(&self) -> bool {
+        true
+    }
+
     /// What became of the connect. Asked when an event said that something went wrong.
     ///
     /// # Errors
@@ -191,7 +197,8 @@ impl<S: Stream> Endpoint<S> {
 
     /// After a read: whether the end of the stream was reached with it.
     fn emptied(&mut self, short: bool) -> bool {
-        if !short || self.ready.has(Ready::URGENT) || self.ready.has(Ready::ERROR) || self.reset {
+        let doubtful = self.ready.has(Ready::URGENT) || self.ready.has(Ready::ERROR) || self.reset;
+        if !short || doubtful || !self.stream.empties_when_short() {
             return false;
         }
         self.ready = self.ready.without(Ready::READABLE);

@@ -218,7 +218,8 @@ impl<S: Stream> Pair<S> {
         self.give_up_backend(io::ErrorKind::ConnectionReset.into())
     }
 
-    fn give_up_backend(&mut self, error: io::Error) -> Step {
+    /// Drops the backend, which turned out to be none.
+    pub fn give_up_backend(&mut self, error: io::Error) -> Step {
         self.backend = None;
         self.phase = Phase::Choosing;
         self.deadline = None;

@@ -3,6 +3,7 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::StartError;
+use super::socket::SourcePorts;
 
 /// Raises the soft descriptor limit to the hard one.
 ///
@@ -52,6 +53,18 @@ pub(super) fn most_pipes() -> usize {
     usize::try_from(limit / PIPE_SHARE).unwrap_or(usize::MAX).min(MOST_PIPES)
 }
 
+/// The ports from which the kernel chooses that of an outgoing connection, as set at the start.
+pub(super) fn source_ports() -> SourcePorts {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let mut ports = text.iter().flat_map(|text| text.split_whitespace()).map(str::parse);
+    match (ports.next(), ports.next()) {
+        (Some(Ok(first)), Some(Ok(last))) => first..=last,
+        _ => ANY_SOURCE_PORT,
+    }
+}
+
+/// What may be chosen where the kernel does not tell.
+const ANY_SOURCE_PORT: SourcePorts = 1024..=u16::MAX;
 /// One pipe for so many descriptors.
 const PIPE_SHARE: u64 = 64;
 const MOST_PIPES: usize = 128;

@@ -49,9 +49,9 @@ impl Acceptor {
         self.ready && self.pause.as_ref().is_none_or(|pause| pause.until <= now)
     }
 
-    /// When a pause ends.
-    pub(super) fn paused_until(&self) -> Option<Instant> {
-        self.pause.as_ref().filter(|_| self.ready).map(|pause| pause.until)
+    /// When a pause ends; one that is over holds nobody up.
+    pub(super) fn paused_until(&self, now: Instant) -> Option<Instant> {
+        self.pause.as_ref().map(|pause| pause.until).filter(|&until| self.ready && until > now)
     }
 
     /// The next waiting client, if there is one.

@@ -41,6 +41,7 @@ use probes::Probes;
 use report::Sparing;
 use resolver::Resolver;
 use signals::{Request, Signals};
+use socket::SourcePorts;
 use token::Source;
 
 pub use limits::{open_descriptors, raise_descriptor_limit};
@@ -70,6 +71,7 @@ pub struct Reactor {
     probes: Probes,
     stats: Stats,
     next_id: u64,
+    source_ports: SourcePorts,
     max_connections: usize,
     drain_deadline: Option<Duration>,
     access_log: AccessLog,
@@ -129,6 +131,7 @@ impl Reactor {
             Ok(()) => {}
         }
         self.now = clock();
+        self.stats.turns += 1;
         Ok(())
     }
 
@@ -213,20 +216,21 @@ impl Reactor {
             || self.can_accept()
     }
 
+    /// The next time at which a phase has something to do by itself. A deadline that no phase will
+    /// act on, now that it has passed, must not be among them, or the loop would never sleep.
     fn next_deadline(&self) -> Option<Instant> {
         let pauses =
-            self.acceptors.iter().filter_map(|(acceptor, _)| acceptor.paused_until()).min();
-        let probing = self.lifecycle.is_running().then(|| self.prober.next()).flatten();
+            self.acceptors.iter().filter_map(|(acceptor, _)| acceptor.paused_until(self.now)).min();
+        let watching = [self.prober.next(), self.probes.next(), self.resolver.next()];
+        let watched = watching.into_iter().flatten().min();
         let deadlines = [
             self.pairs.next_deadline(),
             self.guests.next_deadline(),
             self.parting.next(),
-            self.probes.next(),
-            self.resolver.next(),
             self.lifecycle.deadline(),
             self.drain_note,
             self.warming_until(),
-            probing,
+            watched.filter(|_| self.lifecycle.is_running()),
             pauses,
         ];
         deadlines.into_iter().flatten().min()

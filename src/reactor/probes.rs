@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use mio::Registry;
 use slab::Slab;
 
-use super::socket::{Socket, is_our_fault, words};
+use super::socket::{Socket, SourcePorts, is_our_fault, words};
 use super::token::Source;
 use crate::pair::endpoint::{Ready, Stream};
 use crate::pool::Pool;
@@ -118,6 +118,10 @@ impl Probes {
         if !ready.has(Ready::WRITABLE) {
             return None;
         }
+        if probe.met_itself(scene) {
+            let probing = self.slab.remove(slot).probing;
+            return self.failed(probing, "connection refused".into(), scene);
+        }
         probe.passed = true;
         let outcome = probe.probing.outcome(Verdict::Passed, scene.now);
         if probe.socket.finish().is_err() || probe.is_over(scratch) {
@@ -144,6 +148,7 @@ pub(super) struct Scene<'a> {
     pub(super) registry: &'a Registry,
     pub(super) prober: &'a Prober,
     pub(super) pools: &'a [Pool],
+    pub(super) source_ports: &'a SourcePorts,
 }
 
 /// The result of a probe.
@@ -172,6 +177,13 @@ struct Probe {
 }
 
 impl Probe {
+    /// Whether the connect has met its own source port: nobody is there.
+    fn met_itself(&self, scene: &Scene<'_>) -> bool {
+        let (pool, backend) = scene.prober.target(self.probing.number);
+        let target = scene.pools[pool].backend(backend).target(self.probing.attempt);
+        target.is_some_and(|target| self.socket.is_connected_to_itself(target, scene.source_ports))
+    }
+
     /// Reads away what the backend said; true when it has finished too.
     fn is_over(&mut self, scratch: &mut [u8]) -> bool {
         for _ in 0..MOST_READS {

@@ -123,6 +123,11 @@ impl Reactor {
                 Ok(()) => self.pairs.arm(slot),
                 Err(reason) => self.finish(slot, reason),
             },
+            Step::Connected if self.met_itself(slot) => {
+                let refused = io::ErrorKind::ConnectionRefused.into();
+                let step = self.pairs.get_mut(slot).pair.give_up_backend(refused);
+                return self.carry_out(slot, step);
+            }
             Step::Connected => {
                 self.connected(slot);
                 return true;
@@ -243,6 +248,18 @@ impl Reactor {
             self.prober.hurry(pool, backend, self.now);
             self.resolver.hurry(User { pool, backend }, self.now);
         }
+    }
+
+    /// Whether the connect has met its own source port: nobody is there.
+    fn met_itself(&self, slot: usize) -> bool {
+        let entry = self.pairs.get(slot);
+        let (Some(choice), Some(socket)) = (entry.backend, entry.pair.stream(Side::Backend)) else {
+            return false;
+        };
+        let backend = self.pools[self.pool_of(slot)].backend(choice.backend);
+        backend
+            .target(choice.attempt)
+            .is_some_and(|target| socket.is_connected_to_itself(target, &self.source_ports))
     }
 
     fn connected(&mut self, slot: usize) {

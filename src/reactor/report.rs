@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::pairs::Entry;
 use super::socket::words;
 use super::{DRAIN_NOTE, Reactor, Route, Service};
+use crate::config::AccessLog;
 use crate::lifecycle::Lifecycle;
 use crate::pair::{CloseReason, Direction};
 use crate::pool::Pool;
@@ -17,13 +18,14 @@ impl Reactor {
         let stats = &self.stats;
         log::info!(
             "status: {} connections (at most {}), {} accepted, {} bytes received, {} bytes sent, \
-             {} failed connects",
+             {} failed connects, {} turns",
             self.live(),
             self.max_connections,
             stats.accepted,
             stats.bytes_received,
             stats.bytes_sent,
-            stats.connect_failures
+            stats.connect_failures,
+            stats.turns
         );
         for listener in &self.listeners {
             if let Service::Balance(Route { pool, .. }) = listener.service {
@@ -141,7 +143,7 @@ impl<'a> Access<'a> {
 
     pub(super) fn opened(&self) {
         log::info!(
-            target: ACCESS,
+            target: AccessLog::TARGET,
             id = self.entry.id,
             client:% = self.entry.client,
             listener = self.listener,
@@ -154,7 +156,7 @@ impl<'a> Access<'a> {
     pub(super) fn ended(&self, reason: CloseReason) {
         let age = self.now.saturating_duration_since(self.entry.opened);
         log::info!(
-            target: ACCESS,
+            target: AccessLog::TARGET,
             id = self.entry.id,
             client:% = self.entry.client,
             listener = self.listener,
@@ -192,5 +194,3 @@ impl Sparing {
 const SPARING: Duration = Duration::from_secs(5);
 /// Connections listed one by one while draining.
 const LISTED: usize = 10;
-/// The log target of access lines.
-const ACCESS: &str = "evenkeel::access";

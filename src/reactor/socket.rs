@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -43,6 +44,19 @@ impl Socket {
             Target::Inet(address) => Ok(Self::Tcp(TcpStream::connect(*address)?, Nagle::Untouched)),
             Target::Unix(path) => Ok(Self::Unix(UnixStream::connect(path)?)),
         }
+    }
+
+    /// Whether this is a connection to itself: a connect to a port of this machine that nobody
+    /// listens on can meet its own source port, and then succeeds (RFC 9293, simultaneous open).
+    /// Only asked for ports that the kernel may choose as a source.
+    pub(super) fn is_connected_to_itself(
+        &self,
+        target: &Target,
+        source_ports: &SourcePorts,
+    ) -> bool {
+        let (Self::Tcp(stream, _), Target::Inet(address)) = (self, target) else { return false };
+        source_ports.contains(&address.port())
+            && stream.local_addr().is_ok_and(|local| local == *address)
     }
 
     /// Asks for all events of this socket, once and for its whole life.
@@ -131,6 +145,13 @@ impl Stream for Socket {
         pipe.drain_to(self, count)
     }
 
+    fn empties_when_short(&self) -> bool {
+        match self {
+            Self::Tcp(..) => true,
+            Self::Unix(_) => false,
+        }
+    }
+
     fn establish(&mut self) -> io::Result<()> {
         let error = match self {
             Self::Tcp(stream, _) => stream.take_error()?,
@@ -181,6 +202,9 @@ impl AsFd for Socket {
 
 /// What fits into one segment on any path (RFC 9293, section 3.7.1).
 const ONE_SEGMENT: usize = 536;
+
+/// The ports from which the kernel chooses that of an outgoing connection.
+pub(super) type SourcePorts = RangeInclusive<u16>;
 
 /// Who is at the other end of an accepted socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,5 +281,30 @@ pub(super) fn words(error: &io::Error) -> String {
             let text = error.to_string();
             text.split(" (os error").next().unwrap_or_default().to_lowercase()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn a_connection_to_itself_is_told_from_one_to_somebody() {
+        let any = socket2::SockAddr::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let socket =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&any).unwrap();
+        let own = socket.local_addr().unwrap().as_socket().unwrap();
+        socket.connect(&own.into()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let itself = Socket::Tcp(TcpStream::from_std(socket.into()), Nagle::Untouched);
+        assert!(itself.is_connected_to_itself(&Target::Inet(own), &(1..=u16::MAX)));
+        assert!(!itself.is_connected_to_itself(&Target::Inet(own), &(1..=1)), "not asked for");
+
+        let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let target = Target::Inet(listener.local_addr().unwrap());
+        let other = Socket::connect(&target).unwrap();
+        assert!(!other.is_connected_to_itself(&target, &(1..=u16::MAX)));
     }
 }

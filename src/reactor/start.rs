@@ -112,6 +112,7 @@ impl Reactor {
             probes: Probes::default(),
             stats: Stats::default(),
             next_id: 1,
+            source_ports: limits::source_ports(),
             max_connections: 0,
             drain_deadline: global.drain_deadline,
             access_log: global.access_log,

@@ -23,6 +23,7 @@ impl Reactor {
             registry: self.poll.registry(),
             prober: &self.prober,
             pools: &self.pools,
+            source_ports: &self.source_ports,
         };
         let mut outcomes = self.probes.settle(&scene, &mut self.pairs.stores.scratch);
         for _ in 0..STARTS {
@@ -32,6 +33,7 @@ impl Reactor {
                 registry: self.poll.registry(),
                 prober: &self.prober,
                 pools: &self.pools,
+                source_ports: &self.source_ports,
             };
             outcomes.extend(self.probes.start(number, &scene));
         }
