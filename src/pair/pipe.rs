@@ -3,7 +3,8 @@
 //!
 //! A pipe is borrowed only while it carries bytes, and comes back empty; one that ends with bytes
 //! in it is thrown away. The stock is bounded, and so is the number lent: a flow that gets none
-//! copies.
+//! copies. Few are kept, for even an empty pipe counts against what its user may have
+//! (fs.pipe-user-pages-soft), and other processes may be of the same user.
 
 /// A bounded stock of empty pipes.
 #[derive(Debug)]
@@ -11,26 +12,31 @@ pub struct PipeStock<P> {
     free: Vec<P>,
     lent: usize,
     most: usize,
-    out_of_order: bool,
+    /// How many requests are refused before making a pipe is tried again.
+    refusals: u32,
 }
 
 impl<P> PipeStock<P> {
-    /// A stock that lends at most `most` pipes at one time, and keeps as many.
+    /// A stock that lends at most `most` pipes at one time.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { free: Vec::new(), lent: 0, most, out_of_order: false }
+        Self { free: Vec::new(), lent: 0, most, refusals: 0 }
     }
 
     /// An empty pipe from the stock or from `make`, if there may be another. When none can be
-    /// made, that is not tried again before one has come back.
+    /// made, that is not tried again before one has come back or many requests were refused: what
+    /// stood in the way may be over, and with none lent nothing else would tell.
     pub fn borrow(&mut self, make: impl FnOnce() -> std::io::Result<P>) -> Option<P> {
         if self.lent >= self.most {
             return None;
         }
         let pipe = match self.free.pop() {
             Some(pipe) => pipe,
-            None if self.out_of_order => return None,
-            None => make().inspect_err(|_| self.out_of_order = true).ok()?,
+            None if self.refusals > 0 => {
+                self.refusals -= 1;
+                return None;
+            }
+            None => make().inspect_err(|_| self.refusals = REFUSALS).ok()?,
         };
         self.lent += 1;
         Some(pipe)
@@ -39,7 +45,9 @@ impl<P> PipeStock<P> {
     /// Takes an empty pipe back.
     pub fn give_back(&mut self, pipe: P) {
         self.throw_away();
-        self.free.push(pipe);
+        if self.free.len() < KEPT {
+            self.free.push(pipe);
+        }
     }
 
     /// Notes that a pipe that was lent is no more.
@@ -49,7 +57,7 @@ impl<P> PipeStock<P> {
     pub fn throw_away(&mut self) {
         assert!(self.lent > 0, "a pipe came back that was never lent");
         self.lent -= 1;
-        self.out_of_order = false;
+        self.refusals = 0;
     }
 
     /// How many are out with flows.
@@ -67,6 +75,12 @@ pub struct Loaded<P> {
     /// Bytes in it; never zero.
     pub count: usize,
 }
+
+/// Empty pipes kept for reuse. A flow gives its pipe back within the same call unless its sink is
+/// full, so that more are rarely wanted at one time.
+const KEPT: usize = 16;
+/// A flow asks once for some full reads, so this is some ten megabytes of copying.
+const REFUSALS: u32 = 100;
 
 #[cfg(test)]
 mod tests {
@@ -97,5 +111,25 @@ mod tests {
         assert_eq!(stock.borrow(|| panic!("tried again")), None);
         stock.throw_away();
         assert_eq!(stock.borrow(|| Ok(())), Some(()));
+    }
+
+    /// A shortage at a time when no pipe was lent would otherwise be the end of splicing.
+    #[test]
+    fn making_one_is_tried_again_when_none_can_come_back() {
+        let mut stock: PipeStock<()> = PipeStock::new(9);
+        assert_eq!(stock.borrow(|| Err(std::io::ErrorKind::Other.into())), None);
+        for _ in 0..REFUSALS {
+            assert_eq!(stock.borrow(|| panic!("tried again too soon")), None);
+        }
+        assert_eq!(stock.borrow(|| Ok(())), Some(()));
+    }
+
+    #[test]
+    fn only_a_few_are_kept() {
+        let mut stock = PipeStock::new(100);
+        let pipes: Vec<i32> = (0..100).filter_map(|n| stock.borrow(|| Ok(n))).collect();
+        assert_eq!(pipes.len(), 100);
+        pipes.into_iter().for_each(|pipe| stock.give_back(pipe));
+        assert_eq!((stock.free.len(), stock.lent()), (KEPT, 0));
     }
 }
