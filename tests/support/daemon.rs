@@ -175,6 +175,14 @@ impl Daemon {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
+    /// Descriptors in use of one kind: `socket` or `pipe`.
+    pub(crate) fn descriptors_of(&self, kind: &str) -> usize {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        // One that was closed since it was listed is not counted.
+        let targets = folder.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with(kind)).count()
+    }
+
     /// Processor time used so far, in ticks of 10 ms.
     pub(crate) fn processor_time(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
