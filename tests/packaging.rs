@@ -3,6 +3,7 @@
 
 #![expect(clippy::panic, reason = "a helper that fails is a test that fails")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -23,7 +24,7 @@ fn the_example_is_accepted_without_a_warning() {
 fn defaults_shown_in_the_example_are_the_defaults() {
     let text = read("packaging/evenkeel.toml");
     let shown = text.lines().filter(|line| is_default(line)).count();
-    assert!(shown >= 16, "only {shown} lines show a default");
+    assert!(shown >= 18, "only {shown} lines show a default");
     let spelt_out: String = text
         .lines()
         .map(|line| if is_default(line) { &line[1..] } else { line })
@@ -37,30 +38,48 @@ fn defaults_shown_in_the_example_are_the_defaults() {
 }
 
 #[test]
-fn the_unit_waits_longer_than_connections_may_last() {
-    let unit = read("packaging/evenkeel.service");
-    let value = |key: &str| {
-        let line = unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-        line.unwrap_or_else(|| panic!("the unit has no {key}")).to_owned()
-    };
-    let patience = config::parse_duration(&value("TimeoutStopSec")).unwrap();
-    let example = parse("the example", &read("packaging/evenkeel.toml"));
-    let deadline = example.global.drain_deadline.unwrap();
-    assert!(patience >= deadline + Duration::from_secs(5), "{patience:?} for {deadline:?}");
+fn units_wait_longer_than_connections_may_last() {
+    for name in UNITS {
+        let patience = config::parse_duration(&value(name, "TimeoutStopSec")).unwrap();
+        let example = parse("the example", &read("packaging/evenkeel.toml"));
+        let deadline = example.global.drain_deadline.unwrap();
+        let least = deadline + Duration::from_secs(5);
+        assert!(patience >= least, "{name}: {patience:?} for {deadline:?}");
+    }
 }
 
 #[test]
-fn commands_of_the_unit_are_understood() {
-    let unit = read("packaging/evenkeel.service");
-    let mut seen = 0;
-    for line in unit.lines().filter(|line| line.starts_with("Exec")) {
-        let (_, command) = line.split_once('=').unwrap();
-        let command = command.replace("/etc/evenkeel/evenkeel.toml", "example.toml");
-        let meant = evenkeel::cli::parse(command.split_whitespace());
-        assert!(meant.is_ok(), "{line}: {meant:?}");
-        seen += 1;
+fn commands_of_units_are_understood() {
+    for name in UNITS {
+        let unit = read(name);
+        let mut seen = 0;
+        for line in unit.lines().filter(|line| line.starts_with("Exec")) {
+            let (_, command) = line.split_once('=').unwrap();
+            let command = command.replace("/etc/evenkeel/evenkeel.toml", "example.toml");
+            let meant = evenkeel::cli::parse(command.split_whitespace());
+            assert!(meant.is_ok(), "{name}: {line}: {meant:?}");
+            seen += 1;
+        }
+        assert_eq!(seen, 2, "{name}: ExecStartPre and ExecStart");
     }
-    assert_eq!(seen, 2, "ExecStartPre and ExecStart");
+}
+
+/// The kernel lets only processes of one user share a port, and a user made for each instance
+/// would be another one each time.
+#[test]
+fn processes_of_the_template_are_of_one_user_and_told_apart() {
+    let [single, template] = UNITS;
+    assert_eq!(value(template, "DynamicUser"), "yes");
+    assert_eq!(value(template, "User"), "evenkeel", "a name that does not vary");
+    assert!(value(template, "SyslogIdentifier").contains("%i"));
+    // A folder of all of them would be removed when the first one stops.
+    assert!(!settings(template).contains_key("RuntimeDirectory"));
+    let mut others = (settings(single), settings(template));
+    for key in ["Description", "RuntimeDirectory", "SyslogIdentifier", "User"] {
+        others.0.remove(key);
+        others.1.remove(key);
+    }
+    assert_eq!(others.0, others.1, "the two units differ in nothing else");
 }
 
 #[test]
@@ -77,6 +96,25 @@ fn files_in_the_readme_are_accepted() {
         seen += 1;
     }
     assert!(seen > 0, "the README shows no file");
+}
+
+/// The value of a key that a unit has once.
+fn value(unit: &str, key: &str) -> String {
+    let values = settings(unit).remove(key);
+    let values = values.unwrap_or_else(|| panic!("{unit} has no {key}"));
+    assert_eq!(values.len(), 1, "{unit}: {key}");
+    values.concat()
+}
+
+/// What a unit sets, by key; comments aside.
+fn settings(unit: &str) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for line in read(unit).lines().filter(|line| !line.starts_with('#')) {
+        if let Some((key, value)) = line.split_once('=') {
+            all.entry(key.to_owned()).or_default().push(value.to_owned());
+        }
+    }
+    all
 }
 
 /// Whether a line is a key with its default, commented out: a "#" without a space.
@@ -101,3 +139,6 @@ fn read(path: &str) -> String {
 fn shipped(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
+
+/// For one process, and for each of several.
+const UNITS: [&str; 2] = ["packaging/evenkeel.service", "packaging/evenkeel@.service"];
