@@ -52,8 +52,9 @@ impl Backend {
 
     /// The first attempt to connect: at the address that worked last.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "no name has billions of addresses")]
     pub fn first_attempt(&self) -> Attempt {
-        Attempt { first: self.preferred, turn: 0 }
+        Attempt { first: self.preferred as u32, turn: 0 }
     }
 
     /// The address of an attempt; `None` when every address was tried.
@@ -123,7 +124,8 @@ impl Backend {
 
     fn place(&self, attempt: Attempt) -> Option<usize> {
         let count = self.targets.len();
-        (attempt.turn < count).then(|| (attempt.first + attempt.turn) % count)
+        let (first, turn) = (attempt.first as usize, attempt.turn as usize);
+        (turn < count).then(|| (first + turn) % count)
     }
 
     pub(super) fn opened(&mut self) {
@@ -154,8 +156,8 @@ impl Backend {
 /// undisturbed when another connect finds out meanwhile which address is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    first: usize,
-    turn: usize,
+    first: u32,
+    turn: u32,
 }
 
 impl Attempt {

@@ -1,7 +1,6 @@
 //! From an accepted client to the end of its pair: what the pairs ask for, done.
 
 use std::io;
-use std::time::Duration;
 
 use super::listener::Accepted;
 use super::pairs::{Choice, Entry};
@@ -164,7 +163,7 @@ impl Reactor {
                 Ok(socket) => {
                     let entry = self.pairs.get_mut(slot);
                     entry.pair.attach(socket, self.now, &limits);
-                    entry.keepalive_at = None;
+                    entry.lacks_keepalive = false;
                     return Ok(());
                 }
                 Err(error) if is_our_shortage(&error) => {
@@ -265,7 +264,7 @@ impl Reactor {
     fn connected(&mut self, slot: usize) {
         let pool = self.pool_of(slot);
         let entry = self.pairs.get_mut(slot);
-        entry.keepalive_at = Some(self.now + KEEPALIVE_AGE);
+        entry.lacks_keepalive = true;
         let Some(choice) = entry.backend else { return };
         if self.access_log == AccessLog::Both {
             let name = &self.listeners[entry.listener].name;
@@ -278,8 +277,8 @@ impl Reactor {
     /// Long-lived connections get keepalive on the backend's side; short ones do not pay for it.
     fn switch_keepalive(&mut self, slot: usize) {
         let entry = self.pairs.get_mut(slot);
-        if entry.keepalive_at.is_some_and(|at| at <= self.now) {
-            entry.keepalive_at = None;
+        if entry.keepalive_at().is_some_and(|at| at <= self.now) {
+            entry.lacks_keepalive = false;
             if let Some(socket) = entry.pair.stream(Side::Backend) {
                 socket.keep_alive();
             }
@@ -332,5 +331,3 @@ impl Reactor {
 const ACCEPTS: usize = 256;
 /// Deadlines looked at in one turn.
 const EXPIRIES: usize = 1024;
-/// The age at which a connection to a backend gets keepalive.
-const KEEPALIVE_AGE: Duration = Duration::from_secs(10);
