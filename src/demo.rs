@@ -43,7 +43,7 @@ pub fn run(demo: &Demo, out: &mut impl Write) -> Result<Ending, DemoError> {
 /// # Errors
 /// When the kernel does not offer that.
 pub fn is_orphaned(parent: NonZeroU32) -> io::Result<bool> {
-    set_parent_process_death_signal(Some(Signal::TERM))?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
     let now = getppid().map(|pid| pid.as_raw_nonzero().get());
     Ok(now.and_then(|pid| u32::try_from(pid).ok()) != Some(parent.get()))
 }
@@ -107,10 +107,11 @@ impl Backends {
 
     fn explain(&self, front: &str, out: &mut impl Write) -> io::Result<()> {
         let program = std::env::args().next().unwrap_or_else(|| "evenkeel".to_owned());
-        let place = front.rsplit_once(':').map_or_else(
-            || format!("-U {}", front.trim_start_matches("unix:")),
-            |(host, port)| format!("{} {port}", host.trim_matches(['[', ']'])),
-        );
+        let place = match (front.strip_prefix("unix:"), front.rsplit_once(':')) {
+            (Some(path), _) => format!("-U {path}"),
+            (None, Some((host, port))) => format!("{} {port}", host.trim_matches(['[', ']'])),
+            (None, None) => front.to_owned(),
+        };
         writeln!(out, "\nThe balancer is at {front}; behind it are")?;
         for (port, child) in &self.0 {
             writeln!(out, "  an echo backend at 127.0.0.1:{port} (process {})", child.id())?;

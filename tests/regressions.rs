@@ -16,6 +16,7 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 use support::backend::Backend;
 use support::client::{connect, patient, read_text};
 use support::daemon::{Daemon, Setup, config_file, program};
+use support::noise::{Digest, Noise};
 use support::{wait_for, wait_until};
 
 /// Turns of the loop so far, from the status.
@@ -130,4 +131,103 @@ fn a_backend_that_resets_at_once_cost_a_client() {
         patient(&client);
         assert_eq!(read_text(&mut client, 4), "good");
     }
+}
+
+/// A signal in the middle of a splice looked like a full send queue, and the stream stood still.
+#[test]
+fn signals_during_bulk_transfers_stalled_a_stream() {
+    const LENGTH: usize = 96 << 20;
+    let backend = Backend::new(|mut guest| {
+        Noise::new(7).pour(LENGTH, &mut guest);
+    });
+    let mut daemon = Setup::new(&[backend.address]).start();
+    let mut client = connect(daemon.address());
+    patient(&client);
+    let reader = std::thread::spawn(move || Digest::drain(&mut client));
+    while !reader.is_finished() {
+        daemon.signal(Signal::USR1);
+        daemon.log();
+    }
+    let expected = Noise::new(7).pour(LENGTH, &mut std::io::sink());
+    assert!(reader.join().unwrap() == expected, "other bytes arrived");
+}
+
+/// A listener on a path that was taken by an ordinary file replaced the file.
+#[test]
+fn a_file_that_is_no_socket_was_replaced_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("precious");
+    std::fs::write(&path, "words").unwrap();
+    let mut command = program();
+    command.args(["run", "-l", &format!("unix:{}", path.display()), "127.0.0.1:9"]);
+    let mut daemon = Daemon::spawn(command);
+    assert_eq!(daemon.exit_code(), Some(4));
+    daemon.line("is no socket");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "words");
+}
+
+/// A process that ended took the socket away that another one had put in its place.
+#[test]
+fn ending_removed_the_socket_of_another_process() {
+    let backend = Backend::echo();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("front.sock");
+    let setup =
+        Setup::new(&[backend.address]).listener(&format!("bind = [\"unix:{}\"]", path.display()));
+    let mut first = setup.start();
+    std::fs::remove_file(&path).unwrap();
+    let mut second = setup.start();
+    first.signal(Signal::TERM);
+    assert_eq!(first.exit_code(), Some(0));
+    UnixStream::connect(&path).unwrap();
+    second.signal(Signal::TERM);
+    assert_eq!(second.exit_code(), Some(0));
+    assert!(!path.exists(), "its own socket is removed");
+}
+
+/// Clients whose connect had succeeded were reset when a shutdown came before their accept.
+#[test]
+fn a_shutdown_reset_clients_that_were_not_yet_accepted() {
+    let backend = Backend::echo();
+    let mut daemon = Setup::new(&[backend.address]).start();
+    let address = daemon.address();
+    daemon.signal(Signal::STOP);
+    let mut clients: Vec<TcpStream> = (0..5).map(|_| connect(address)).collect();
+    daemon.signal(Signal::TERM);
+    daemon.signal(Signal::CONT);
+    for client in &mut clients {
+        client.write_all(b"hello").unwrap();
+        assert_eq!(read_text(client, 5), "hello");
+    }
+    drop(clients);
+    assert_eq!(daemon.exit_code(), Some(0));
+}
+
+/// A client that reset while its backend was being connected kept its place for five seconds.
+#[test]
+fn a_client_that_reset_during_a_connect_was_kept() {
+    let hole = support::ports::BlackHole::new();
+    let mut daemon = Setup::new(&[hole.address]).pool("connect_timeout = \"1h\"").start();
+    let client = connect(daemon.address());
+    wait_until("the client is inside", || {
+        daemon.status().iter().any(|line| line.contains("1 active"))
+    });
+    support::client::reset(client);
+    wait_until("its place is free", || {
+        daemon.status().iter().any(|line| line.contains("status: 0 connections"))
+    });
+    daemon.signal(Signal::TERM);
+    daemon.line("no longer accepting, 0 connections left");
+    assert_eq!(daemon.exit_code(), Some(0));
+}
+
+/// A log file at the size limit of its user ended the process.
+#[test]
+fn a_full_log_file_ended_the_process() {
+    let backend = Backend::echo();
+    let mut daemon = Setup::new(&[backend.address]).start();
+    let address = daemon.address();
+    daemon.signal(Signal::XFSZ);
+    assert_eq!(support::client::ask(address, "still here"), "still here");
+    assert!(daemon.is_running());
 }

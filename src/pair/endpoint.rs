@@ -30,7 +30,8 @@ pub trait Stream: Read + Write {
     /// `InvalidInput` when this stream cannot do that; otherwise like a read.
     fn fill(&mut self, pipe: &mut Self::Pipe) -> io::Result<usize>;
 
-    /// Moves at most `count` bytes from a pipe that holds them to the peer.
+    /// Moves at most `count` bytes from a pipe that holds them to the peer. Unlike a write, a short
+    /// count says nothing about what would still be taken: a signal also ends it early.
     ///
     /// # Errors
     /// Like a write.
@@ -142,8 +143,19 @@ impl<S: Stream> Endpoint<S> {
     /// # Errors
     /// When the stream is broken.
     pub fn drain(&mut self, pipe: &mut S::Pipe, count: usize) -> io::Result<usize> {
-        let outcome = retry(|| self.stream.drain(pipe, count));
-        self.sent(outcome, count)
+        let mut moved = 0;
+        while moved < count {
+            match retry(|| self.stream.drain(pipe, count - moved)) {
+                Ok(more) if more > 0 => moved += more,
+                // An error that comes after bytes is told again by the next call.
+                Err(error) if moved > 0 && error.kind() != ErrorKind::WouldBlock => {
+                    self.reset |= error.kind() != ErrorKind::BrokenPipe;
+                    break;
+                }
+                outcome => return self.sent(outcome, count - moved).map(|more| moved + more),
+            }
+        }
+        Ok(moved)
     }
 
     /// Writes once; the count of bytes the stream took may be zero.

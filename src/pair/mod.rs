@@ -13,12 +13,14 @@ pub mod buffer;
 pub mod endpoint;
 pub mod flow;
 pub mod pipe;
+mod reason;
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use endpoint::{Endpoint, Ready, Stream};
 use flow::{End, Flow, Progress, Pump, State, Stores};
+pub use reason::CloseReason;
 
 /// A client, its backend once there is one, and the two flows between them.
 #[derive(Debug)]
@@ -88,6 +90,8 @@ impl<S: Stream> Pair<S> {
         match self.phase {
             Phase::Choosing => Step::NeedBackend,
             Phase::Connecting => self.give_up_backend(io::ErrorKind::TimedOut.into()),
+            Phase::Relaying if self.client.is_broken() => Step::Done(CloseReason::ClientReset),
+            Phase::Relaying if self.backend_is_broken() => Step::Done(CloseReason::BackendReset),
             Phase::Relaying if self.is_half_closed() => Step::Done(CloseReason::HalfCloseTimeout),
             Phase::Relaying => Step::Done(CloseReason::IdleTimeout),
         }
@@ -152,8 +156,8 @@ impl<S: Stream> Pair<S> {
         loop {
             let Some((up, down)) = self.pump_both(pump) else { return Step::NeedBackend };
             progressed |= up.moved + down.moved > 0 || up.changed || down.changed;
-            match close_reason(&self.to_backend, &self.to_client, self.first_end) {
-                Some(CloseReason::BackendReset) if self.is_untouched() => {
+            match CloseReason::of(self.to_backend.state(), self.to_client.state(), self.first_end) {
+                Some(CloseReason::BackendReset) if self.is_fresh(now, limits) => {
                     return self.start_again();
                 }
                 Some(reason) => return Step::Done(reason),
@@ -182,13 +186,10 @@ impl<S: Stream> Pair<S> {
         Some((up, down))
     }
 
+    /// Moves the deadline after progress. Without progress it only comes nearer, when a side has
+    /// ended since.
     fn touch(&mut self, progressed: bool, now: Instant, limits: &Limits) {
-        let timeout = match limits.half_close {
-            Some(half) if self.is_half_closed() => {
-                limits.idle.map_or(Some(half), |i| Some(i.min(half)))
-            }
-            Some(_) | None => limits.idle,
-        };
+        let timeout = self.patience(limits);
         if progressed {
             self.deadline = timeout.map(|timeout| now + timeout);
         } else if let Some(timeout) = timeout
@@ -199,9 +200,23 @@ impl<S: Stream> Pair<S> {
         }
     }
 
-    /// Whether neither side has had a byte of the other's, nor the client an end.
-    fn is_untouched(&self) -> bool {
-        self.to_backend.is_untouched()
+    /// How long silence may last now.
+    fn patience(&self, limits: &Limits) -> Option<Duration> {
+        let half_close = limits.half_close.filter(|_| self.is_half_closed());
+        let broken = self.client.is_broken() || self.backend_is_broken();
+        let last_words = broken.then_some(LAST_WORDS);
+        [limits.idle, half_close, last_words].into_iter().flatten().min()
+    }
+
+    /// Whether the backend was connected just now, and neither side has had a byte of the other's
+    /// nor the client an end. While nothing has moved, the deadline tells when that was.
+    fn is_fresh(&self, now: Instant, limits: &Limits) -> bool {
+        let is_recent = match (self.deadline, limits.idle) {
+            (Some(deadline), Some(idle)) => now + idle <= deadline + FRESH,
+            (None, _) | (_, None) => true,
+        };
+        is_recent
+            && self.to_backend.is_untouched()
             && self.to_client.is_untouched()
             && !self.to_client.holds_bytes()
             && self.to_client.state() != State::Done(End::Finished)
@@ -236,7 +251,11 @@ impl<S: Stream> Pair<S> {
         self.to_backend.state() != State::Open
             || self.to_client.state() != State::Open
             || self.client.is_broken()
-            || self.backend.as_ref().is_some_and(Endpoint::is_broken)
+            || self.backend_is_broken()
+    }
+
+    fn backend_is_broken(&self) -> bool {
+        self.backend.as_ref().is_some_and(Endpoint::is_broken)
     }
 }
 
@@ -298,102 +317,12 @@ pub struct Limits {
     pub half_close: Option<Duration>,
 }
 
-/// Why a pair ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CloseReason {
-    /// Both sides finished, the client first.
-    ClientFinished,
-    /// Both sides finished, the backend first.
-    BackendFinished,
-    /// The client's stream broke.
-    ClientReset,
-    /// The backend's stream broke.
-    BackendReset,
-    /// No byte in either direction for too long.
-    IdleTimeout,
-    /// One side had ended and the other was silent for too long.
-    HalfCloseTimeout,
-    /// The client left before a backend was connected.
-    ClientGone,
-    /// No backend could be connected.
-    ConnectFailed,
-    /// There was no backend to try.
-    NoBackend,
-    /// We had no descriptor or port left for a connection to a backend.
-    OutOfResources,
-    /// The drain deadline passed, or we were told to end at once.
-    Cut,
-}
-
-impl CloseReason {
-    /// Every reason, for counters.
-    pub const ALL: [Self; 11] = [
-        Self::ClientFinished,
-        Self::BackendFinished,
-        Self::ClientReset,
-        Self::BackendReset,
-        Self::IdleTimeout,
-        Self::HalfCloseTimeout,
-        Self::ClientGone,
-        Self::ConnectFailed,
-        Self::NoBackend,
-        Self::OutOfResources,
-        Self::Cut,
-    ];
-
-    /// The reason in words, for people.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::ClientFinished => "client closed",
-            Self::BackendFinished => "backend closed",
-            Self::ClientReset => "client reset the connection",
-            Self::BackendReset => "backend reset the connection",
-            Self::IdleTimeout => "idle timeout",
-            Self::HalfCloseTimeout => "half-close timeout",
-            Self::ClientGone => "client left before a backend was connected",
-            Self::ConnectFailed => "no backend could be connected",
-            Self::NoBackend => "no available backend",
-            Self::OutOfResources => "out of local ports or descriptors",
-            Self::Cut => "cut by shutdown",
-        }
-    }
-
-    /// Whether the streams were cut short, so that their ends must not look like orderly ones.
-    #[must_use]
-    pub fn is_abortive(self) -> bool {
-        match self {
-            Self::ClientReset | Self::BackendReset | Self::ClientGone | Self::Cut => true,
-            Self::ClientFinished
-            | Self::BackendFinished
-            | Self::IdleTimeout
-            | Self::HalfCloseTimeout
-            | Self::ConnectFailed
-            | Self::NoBackend
-            | Self::OutOfResources => false,
-        }
-    }
-}
-
 /// The side a flow comes from, once that side has ended.
 fn ended<P>(flow: &Flow<P>, source: Side) -> Option<Side> {
     (flow.state() != State::Open).then_some(source)
 }
 
-fn close_reason<P>(
-    to_backend: &Flow<P>,
-    to_client: &Flow<P>,
-    first: Option<Side>,
-) -> Option<CloseReason> {
-    match (to_backend.state(), to_client.state()) {
-        (State::Done(End::SourceReset), _) => Some(CloseReason::ClientReset),
-        (_, State::Done(End::SourceReset)) => Some(CloseReason::BackendReset),
-        (State::Done(End::SinkReset), State::Done(_)) => Some(CloseReason::BackendReset),
-        (State::Done(_), State::Done(End::SinkReset)) => Some(CloseReason::ClientReset),
-        (State::Done(End::Finished), State::Done(End::Finished)) => match first {
-            Some(Side::Backend) => Some(CloseReason::BackendFinished),
-            Some(Side::Client) | None => Some(CloseReason::ClientFinished),
-        },
-        (State::Open | State::Ending(_), _) | (_, State::Open | State::Ending(_)) => None,
-    }
-}
+/// A backend that resets later than so long after its connect has decided to.
+const FRESH: Duration = Duration::from_secs(1);
+/// How long a stream that broke may keep its pair, while what it sent before waits to be taken.
+const LAST_WORDS: Duration = Duration::from_secs(5);

@@ -130,7 +130,6 @@ impl Backend {
 
     pub(super) fn opened(&mut self) {
         self.counters.active += 1;
-        self.counters.total += 1;
     }
 
     pub(super) fn closed(&mut self) {
@@ -139,6 +138,12 @@ impl Backend {
     }
 
     pub(super) fn connected(&mut self, now: Instant) -> bool {
+        self.counters.total += 1;
+        self.prove(now)
+    }
+
+    /// A connect or a probe that worked wipes the slate; true if that ends an ejection.
+    pub(super) fn prove(&mut self, now: Instant) -> bool {
         self.standing.succeed(now)
     }
 
@@ -173,7 +178,7 @@ impl Attempt {
 pub struct Counters {
     /// Connections now, those still connecting included.
     pub active: u64,
-    /// Connections ever begun.
+    /// Connections ever made.
     pub total: u64,
     /// Connects that failed at every address.
     pub failures: u64,

@@ -92,7 +92,7 @@ impl Pool {
         let passed = passed.is_some();
         let turn = backend.health.observe(passed, self.thresholds);
         let settled = passed && backend.health == health::UP;
-        let readmitted = settled && backend.connected(now);
+        let readmitted = settled && backend.prove(now);
         match turn {
             Some(Turn::Up) => Some(Change::Up),
             Some(Turn::Down) => Some(Change::Down),

@@ -7,12 +7,13 @@
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use mio::net::{TcpListener, UnixListener};
+use mio::net::{TcpListener, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
+use rustix::io::Errno;
 use socket2::{Domain, SockAddr, SockRef, Type};
 
 use super::resolver::look_up;
@@ -103,6 +104,8 @@ pub(super) enum Listening {
         socket: UnixListener,
         /// Where it is bound.
         path: PathBuf,
+        /// The file it made there, by device and number.
+        file: Option<(u64, u64)>,
     },
 }
 
@@ -120,10 +123,7 @@ impl Listening {
         match address {
             BindAddress::Inet(address) => Ok(vec![bind_inet(*address, options)?]),
             BindAddress::Any(port) => Ok(vec![bind_any(*port, options)?]),
-            BindAddress::Name { host, port } => look_up(host, *port)?
-                .into_iter()
-                .map(|address| bind_inet(address, options))
-                .collect(),
+            BindAddress::Name { host, port } => bind_all(look_up(host, *port)?, options),
             BindAddress::Unix(path) => Ok(vec![bind_unix(path)?]),
         }
     }
@@ -174,8 +174,11 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if let Self::Unix { path, .. } = self {
-            // Somebody else may have removed it; there is nothing more to be done.
+        // Another process may have put its own socket there meanwhile.
+        if let Self::Unix { path, file, .. } = self
+            && file.is_some()
+            && *file == identity(path)
+        {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -215,6 +218,28 @@ fn bind_any(port: u16, options: Options) -> io::Result<Listening> {
     }
 }
 
+/// All addresses of a name that this machine has; it may know of IPv6 only by name.
+fn bind_all(addresses: Vec<SocketAddr>, options: Options) -> io::Result<Vec<Listening>> {
+    let mut bound = Vec::new();
+    let mut missing = None;
+    for address in addresses {
+        match bind_inet(address, options) {
+            Ok(socket) => bound.push(socket),
+            Err(error) if is_not_here(&error) => missing = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    match missing {
+        Some(error) if bound.is_empty() => Err(error),
+        Some(_) | None => Ok(bound),
+    }
+}
+
+fn is_not_here(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error())
+}
+
 fn bind_inet(address: SocketAddr, options: Options) -> io::Result<Listening> {
     let socket = listening_socket(address, options)?;
     Ok(Listening::Tcp(TcpListener::from_std(socket.into())))
@@ -237,11 +262,21 @@ fn listening_socket(address: SocketAddr, options: Options) -> io::Result<socket2
 }
 
 /// A socket file that nobody listens on is left from a process that did not end well: replace it.
+/// Anything else that has the name is left alone.
 fn bind_unix(path: &Path) -> io::Result<Listening> {
-    let listening = |socket| Listening::Unix { socket, path: path.to_owned() };
+    let listening = |socket| {
+        let file = identity(path);
+        Listening::Unix { socket, path: path.to_owned(), file }
+    };
     match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            let refused = StdUnixStream::connect(path)
+            if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+                let text = "there is a file of that name that is no socket; remove it, or choose \
+                            another path";
+                return Err(io::Error::new(ErrorKind::AlreadyExists, text));
+            }
+            // A full queue would make this wait, if it could.
+            let refused = UnixStream::connect(path)
                 .is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
             if !refused {
                 return Err(error);
@@ -251,6 +286,11 @@ fn bind_unix(path: &Path) -> io::Result<Listening> {
         }
         outcome => outcome.map(listening),
     }
+}
+
+/// Which file a path leads to: its device and number.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 const HANDED_BACKLOG: u32 = 4096;

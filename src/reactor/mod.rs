@@ -5,6 +5,7 @@
 //! was freed and given to somebody else in the same batch, and no edge is lost: a bit stays set
 //! until the kernel says would-block.
 
+mod connect;
 mod guests;
 mod limits;
 mod listener;
@@ -181,8 +182,8 @@ impl Reactor {
         self.lifecycle.shut_down(self.now, self.drain_deadline);
         match self.lifecycle {
             Lifecycle::Draining { .. } => {
+                self.accept_the_last();
                 log::info!("{signal}: no longer accepting, {} connections left", self.live());
-                self.acceptors.clear();
                 self.probes.clear();
                 self.drain_note = Some(self.now + DRAIN_NOTE);
             }

@@ -18,7 +18,7 @@ use crate::pair::buffer::BufferPool;
 use crate::pair::endpoint::Ready;
 use crate::pair::flow::{Pump, Stores};
 use crate::pair::pipe::PipeStock;
-use crate::pair::{Pair, Side, Step};
+use crate::pair::{CloseReason, Pair, Side, Step};
 use crate::pool::backend::Attempt;
 use crate::timers::Timers;
 
@@ -189,8 +189,8 @@ pub(super) struct Entry {
     pub(super) backend: Option<Choice>,
     /// Backends that could not be connected.
     pub(super) tried: Tried,
-    /// Whether the last backend reset the connection rather than refusing it.
-    pub(super) was_reset: bool,
+    /// Why the last attempt failed.
+    pub(super) failure: Failure,
     /// Whether keepalive is still to be switched on, when the pair is old enough.
     pub(super) lacks_keepalive: bool,
     queued: bool,
@@ -208,7 +208,7 @@ impl Entry {
             listener: 0,
             backend: None,
             tried: Tried::default(),
-            was_reset: false,
+            failure: Failure::Refused,
             lacks_keepalive: false,
             queued: false,
             spent: false,
@@ -233,6 +233,8 @@ impl Entry {
 pub(super) struct Choice {
     pub(super) backend: usize,
     pub(super) attempt: Attempt,
+    /// Whether an address could not be tried for want of a local port.
+    pub(super) blameless: bool,
 }
 
 /// Backends that were tried in vain: one word while there is none, as for nearly every pair.
@@ -258,6 +260,28 @@ impl Deref for Tried {
 
 /// The age at which a connection to a backend gets keepalive.
 const KEEPALIVE_AGE: Duration = Duration::from_secs(10);
+/// Why a backend could not be connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// It refused, or could not be reached.
+    Refused,
+    /// It reset the connection before a byte went either way.
+    Reset,
+    /// There was no local port left.
+    Shortage,
+}
+
+impl Failure {
+    /// Why a client is sent away when every attempt has failed, the last one like this.
+    pub(super) fn reason(self) -> CloseReason {
+        match self {
+            Self::Refused => CloseReason::ConnectFailed,
+            Self::Reset => CloseReason::BackendReset,
+            Self::Shortage => CloseReason::OutOfResources,
+        }
+    }
+}
+
 /// One read takes at most so much.
 const SCRATCH: usize = 64 * 1024;
 /// Full reads in a row after which a flow is spliced.

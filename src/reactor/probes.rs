@@ -88,7 +88,7 @@ impl Probes {
                 self.timers.arm(slot, deadline);
                 None
             }
-            Err(error) if is_our_fault(&error) => {
+            Err(error) if is_our_fault(&error, target) => {
                 Some(probing.outcome(Verdict::Unknown(words(&error)), scene.now))
             }
             Err(error) => self.failed(probing, words(&error), scene),

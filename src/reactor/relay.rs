@@ -3,10 +3,9 @@
 use std::io;
 
 use super::listener::Accepted;
-use super::pairs::{Choice, Entry};
-use super::report::{Access, BackendName};
-use super::resolver::User;
-use super::socket::{Peer, Socket, is_our_shortage, is_out_of_ports, words};
+use super::pairs::Entry;
+use super::report::Access;
+use super::socket::{Peer, Socket};
 use super::token::Source;
 use super::{Reactor, Route, Service};
 use crate::config::AccessLog;
@@ -42,6 +41,21 @@ impl Reactor {
             }
         }
         self.tell_full();
+    }
+
+    /// Lets those in who are connected already, then closes the doors. Who finds no place is reset
+    /// by the kernel.
+    pub(super) fn accept_the_last(&mut self) {
+        for (acceptor, _) in &mut self.acceptors {
+            acceptor.mark();
+        }
+        for _ in 0..LAST_BATCHES {
+            if !self.can_accept() {
+                break;
+            }
+            self.accept();
+        }
+        self.acceptors.clear();
     }
 
     /// Whether some socket has clients waiting that may come in.
@@ -145,135 +159,6 @@ impl Reactor {
         false
     }
 
-    /// Begins a connect: to the next address of the backend being tried, or to another backend.
-    fn connect(&mut self, slot: usize) -> Result<(), CloseReason> {
-        loop {
-            let choice = self.choose(slot)?;
-            let Route { pool, limits, .. } = self.route(slot);
-            let Some(target) = self.pools[pool].backend(choice.backend).target(choice.attempt)
-            else {
-                continue;
-            };
-            let token = Source::Backend(slot).into();
-            let begun = Socket::connect(target).and_then(|mut socket| {
-                socket.register(self.poll.registry(), token)?;
-                Ok(socket)
-            });
-            match begun {
-                Ok(socket) => {
-                    let entry = self.pairs.get_mut(slot);
-                    entry.pair.attach(socket, self.now, &limits);
-                    entry.lacks_keepalive = false;
-                    return Ok(());
-                }
-                Err(error) if is_our_shortage(&error) => {
-                    self.tell_shortage(&error);
-                    return Err(CloseReason::OutOfResources);
-                }
-                Err(error) => self.attempt_failed(slot, &error),
-            }
-        }
-    }
-
-    /// Which address of which backend to try now. Distinct backends count as attempts; the
-    /// addresses of one backend do not.
-    fn choose(&mut self, slot: usize) -> Result<Choice, CloseReason> {
-        let pool = self.pool_of(slot);
-        if let Some(choice) = self.pairs.get(slot).backend {
-            if self.pools[pool].backend(choice.backend).target(choice.attempt).is_some() {
-                return Ok(choice);
-            }
-            self.backend_failed(slot, choice.backend);
-        }
-        let attempts = self.route(slot).attempts;
-        let entry = self.pairs.get_mut(slot);
-        let tried = entry.tried.len();
-        let picked =
-            if tried < attempts { self.pools[pool].pick(self.now, &entry.tried) } else { None };
-        let Some(backend) = picked else {
-            if tried == 0 {
-                return Err(CloseReason::NoBackend);
-            }
-            let was_reset = entry.was_reset;
-            self.tell_unreachable(pool, tried);
-            return Err(if was_reset {
-                CloseReason::BackendReset
-            } else {
-                CloseReason::ConnectFailed
-            });
-        };
-        self.pools[pool].opened(backend);
-        let attempt = self.pools[pool].backend(backend).first_attempt();
-        let choice = Choice { backend, attempt };
-        entry.backend = Some(choice);
-        Ok(choice)
-    }
-
-    /// One address could not be connected. Being out of ports is not the backend's fault, but
-    /// another backend may still be in reach.
-    fn attempt_failed(&mut self, slot: usize, error: &io::Error) {
-        let pool = self.pool_of(slot);
-        let entry = self.pairs.get_mut(slot);
-        let Some(choice) = &mut entry.backend else { return };
-        choice.attempt = choice.attempt.next();
-        entry.was_reset = error.kind() == io::ErrorKind::ConnectionReset;
-        let choice = *choice;
-        log::debug!(
-            "connection {}: connect to {} failed ({})",
-            entry.id,
-            BackendName(&self.pools[pool], choice.backend),
-            words(error)
-        );
-        if is_out_of_ports(error) {
-            self.stats.out_of_ports += 1;
-            entry.backend = None;
-            entry.tried.push(choice.backend);
-            self.pools[pool].closed(choice.backend);
-            self.tell_ports(pool, choice.backend);
-        }
-    }
-
-    /// A backend could not be connected at any of its addresses.
-    fn backend_failed(&mut self, slot: usize, backend: usize) {
-        let pool = self.pool_of(slot);
-        let entry = self.pairs.get_mut(slot);
-        entry.backend = None;
-        entry.tried.push(backend);
-        self.stats.connect_failures += 1;
-        self.pools[pool].closed(backend);
-        let change = self.pools[pool].connect_failed(backend, self.now);
-        self.tell_change(pool, backend, change, "connects fail");
-        if self.lifecycle.is_running() {
-            self.prober.hurry(pool, backend, self.now);
-            self.resolver.hurry(User { pool, backend }, self.now);
-        }
-    }
-
-    /// Whether the connect has met its own source port: nobody is there.
-    fn met_itself(&self, slot: usize) -> bool {
-        let entry = self.pairs.get(slot);
-        let (Some(choice), Some(socket)) = (entry.backend, entry.pair.stream(Side::Backend)) else {
-            return false;
-        };
-        let backend = self.pools[self.pool_of(slot)].backend(choice.backend);
-        backend
-            .target(choice.attempt)
-            .is_some_and(|target| socket.is_connected_to_itself(target, &self.source_ports))
-    }
-
-    fn connected(&mut self, slot: usize) {
-        let pool = self.pool_of(slot);
-        let entry = self.pairs.get_mut(slot);
-        entry.lacks_keepalive = true;
-        let Some(choice) = entry.backend else { return };
-        if self.access_log == AccessLog::Both {
-            let name = &self.listeners[entry.listener].name;
-            Access::new(entry, name, &self.pools[pool], self.now).opened();
-        }
-        let change = self.pools[pool].connected(choice.backend, choice.attempt, self.now);
-        self.tell_change(pool, choice.backend, change, "connected again");
-    }
-
     /// Long-lived connections get keepalive on the backend's side; short ones do not pay for it.
     fn switch_keepalive(&mut self, slot: usize) {
         let entry = self.pairs.get_mut(slot);
@@ -303,7 +188,8 @@ impl Reactor {
         let abort = reason.is_abortive() || entry.pair.holds_bytes();
         let began = entry.pair.phase() == Phase::Relaying;
         let (client, backend) = entry.pair.dissolve(&mut self.pairs.stores);
-        if reason == CloseReason::Cut {
+        // Before relaying nothing was sent that a reset could overtake.
+        if reason == CloseReason::Cut || (abort && !began) {
             client.reset_on_close();
             backend.iter().for_each(Socket::reset_on_close);
         } else if abort {
@@ -315,11 +201,11 @@ impl Reactor {
         }
     }
 
-    fn pool_of(&self, slot: usize) -> usize {
+    pub(super) fn pool_of(&self, slot: usize) -> usize {
         self.route(slot).pool
     }
 
-    fn route(&self, slot: usize) -> Route {
+    pub(super) fn route(&self, slot: usize) -> Route {
         match self.listeners[self.pairs.get(slot).listener].service {
             Service::Balance(route) => route,
             Service::Answer { .. } => unreachable!("guests are not paired"),
@@ -329,5 +215,7 @@ impl Reactor {
 
 /// Clients taken from one socket in one turn.
 const ACCEPTS: usize = 256;
+/// Batches of clients that are let in when the doors are about to close: more than any backlog.
+const LAST_BATCHES: usize = 256;
 /// Deadlines looked at in one turn.
 const EXPIRIES: usize = 1024;

@@ -85,8 +85,14 @@ impl Resolver {
         while let Ok((index, outcome)) = line.answers.try_recv() {
             let name = &mut self.names[index];
             name.waiting = false;
+            let last = name.outcome;
             name.outcome = if outcome.is_ok() { Outcome::Good } else { Outcome::Bad };
-            answers.push(Answer { users: name.users.clone(), name: name.host.clone(), outcome });
+            answers.push(Answer {
+                users: name.users.clone(),
+                name: name.host.clone(),
+                outcome,
+                is_news: name.outcome != last,
+            });
         }
         answers
     }
@@ -125,6 +131,8 @@ pub(super) struct Answer {
     pub(super) users: Vec<User>,
     pub(super) name: String,
     pub(super) outcome: io::Result<Vec<SocketAddr>>,
+    /// Whether the last answer was of the other kind, or there was none.
+    pub(super) is_news: bool,
 }
 
 #[derive(Debug)]

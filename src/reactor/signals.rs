@@ -53,4 +53,7 @@ fn request(signal: i32) -> Option<Request> {
     }
 }
 
-const SIGNALS: [i32; 6] = [SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2];
+/// SIGXFSZ is caught and asks for nothing: a log file at its size limit is no reason to die.
+const SIGNALS: [i32; 7] = [SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGXFSZ];
+/// Not among signal-hook's names (asm-generic/signal.h).
+const SIGXFSZ: i32 = 25;

@@ -263,13 +263,21 @@ pub(super) fn is_our_shortage(error: &io::Error) -> bool {
 }
 
 /// Whether a connect failed for want of something on our side: descriptors, memory, local ports.
-pub(super) fn is_our_fault(error: &io::Error) -> bool {
-    is_our_shortage(error) || is_out_of_ports(error)
+pub(super) fn is_our_fault(error: &io::Error, target: &Target) -> bool {
+    is_our_shortage(error) || is_out_of_ports(error, target)
 }
 
-/// Whether a connect failed because all local ports towards that address are in use.
-pub(super) fn is_out_of_ports(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::AddrNotAvailable
+/// Whether a connect failed because all local ports towards that address are in use. The kernel
+/// says the same when this machine has no address from which to get there, such as one without
+/// IPv6; then not even a datagram socket, which needs no port of its own, can be connected.
+pub(super) fn is_out_of_ports(error: &io::Error, target: &Target) -> bool {
+    let Target::Inet(address) = target else { return false };
+    let reach = || {
+        let domain = socket2::Domain::for_address(*address);
+        let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None)?;
+        socket.connect(&(*address).into())
+    };
+    error.kind() == io::ErrorKind::AddrNotAvailable && reach().is_ok()
 }
 
 /// The short words for an I/O error, without the number.

@@ -84,9 +84,7 @@ impl Reactor {
             Err(error) => {
                 for user in answer.users {
                     let name = BackendName(&self.pools[user.pool], user.backend);
-                    let known =
-                        self.pools[user.pool].backend(user.backend).targets().next().is_some();
-                    let level = if known { log::Level::Debug } else { log::Level::Warn };
+                    let level = if answer.is_news { log::Level::Warn } else { log::Level::Debug };
                     log::log!(
                         level,
                         "{name}: the name {} does not resolve ({})",

@@ -243,7 +243,15 @@ impl Socket {
         let run = pipe.expect("only a pipe that holds bytes is drained");
         assert!(count as u64 == run.count, "{}: count of a pipe", self.name);
         let bytes: Vec<u8> = (run.start..).take(count).map(|at| content(run.key, at)).collect();
-        let taken = self.write(&bytes)?;
+        // A signal ends it early, though there may be room for more.
+        let most =
+            if self.random.chance(12) { self.random.between(1, run.count) } else { run.count };
+        let most = usize::try_from(most).expect("no more than there is");
+        let taken = self.write(&bytes[..most])?;
+        if taken > 0 {
+            // A short count does not tell why, so another call is not in vain.
+            self.vain = self.vain.without(Ready::WRITABLE);
+        }
         let (start, count) = (run.start + taken as u64, run.count - taken as u64);
         *pipe = (count > 0).then_some(Run { start, count, ..run });
         Ok(taken)

@@ -1,0 +1,148 @@
+//! From a pair that needs a backend to one that has one: choosing, connecting, trying the next.
+
+use std::io;
+
+use super::pairs::{Choice, Failure};
+use super::report::{Access, BackendName};
+use super::resolver::User;
+use super::socket::{Socket, is_our_shortage, is_out_of_ports, words};
+use super::token::Source;
+use super::{Reactor, Route};
+use crate::config::AccessLog;
+use crate::pair::{CloseReason, Side};
+
+impl Reactor {
+    /// Begins a connect: to the next address of the backend being tried, or to another backend.
+    pub(super) fn connect(&mut self, slot: usize) -> Result<(), CloseReason> {
+        loop {
+            let choice = self.choose(slot)?;
+            let Route { pool, limits, .. } = self.route(slot);
+            let Some(target) = self.pools[pool].backend(choice.backend).target(choice.attempt)
+            else {
+                continue;
+            };
+            let token = Source::Backend(slot).into();
+            let begun = Socket::connect(target).and_then(|mut socket| {
+                socket.register(self.poll.registry(), token)?;
+                Ok(socket)
+            });
+            match begun {
+                Ok(socket) => {
+                    let entry = self.pairs.get_mut(slot);
+                    entry.pair.attach(socket, self.now, &limits);
+                    entry.lacks_keepalive = false;
+                    return Ok(());
+                }
+                Err(error) if is_our_shortage(&error) => {
+                    self.tell_shortage(&error);
+                    return Err(CloseReason::OutOfResources);
+                }
+                Err(error) => self.attempt_failed(slot, &error),
+            }
+        }
+    }
+
+    /// Which address of which backend to try now. Distinct backends count as attempts; the
+    /// addresses of one backend do not.
+    fn choose(&mut self, slot: usize) -> Result<Choice, CloseReason> {
+        let pool = self.pool_of(slot);
+        if let Some(choice) = self.pairs.get(slot).backend {
+            if self.pools[pool].backend(choice.backend).target(choice.attempt).is_some() {
+                return Ok(choice);
+            }
+            self.backend_failed(slot, choice);
+        }
+        let attempts = self.route(slot).attempts;
+        let entry = self.pairs.get_mut(slot);
+        let tried = entry.tried.len();
+        let picked =
+            if tried < attempts { self.pools[pool].pick(self.now, &entry.tried) } else { None };
+        let Some(backend) = picked else {
+            if tried == 0 {
+                return Err(CloseReason::NoBackend);
+            }
+            let failure = entry.failure;
+            self.tell_unreachable(pool, tried);
+            return Err(failure.reason());
+        };
+        self.pools[pool].opened(backend);
+        let attempt = self.pools[pool].backend(backend).first_attempt();
+        let choice = Choice { backend, attempt, blameless: false };
+        entry.backend = Some(choice);
+        Ok(choice)
+    }
+
+    /// One address could not be connected.
+    pub(super) fn attempt_failed(&mut self, slot: usize, error: &io::Error) {
+        let pool = self.pool_of(slot);
+        let entry = self.pairs.get_mut(slot);
+        let Some(choice) = &mut entry.backend else { return };
+        let backend = self.pools[pool].backend(choice.backend);
+        let target = backend.target(choice.attempt);
+        let out_of_ports = target.is_some_and(|target| is_out_of_ports(error, target));
+        entry.failure = match error.kind() {
+            _ if out_of_ports => Failure::Shortage,
+            io::ErrorKind::ConnectionReset => Failure::Reset,
+            _ => Failure::Refused,
+        };
+        choice.attempt = choice.attempt.next();
+        choice.blameless |= out_of_ports;
+        log::debug!(
+            "connection {}: connect to {} failed ({})",
+            entry.id,
+            BackendName(&self.pools[pool], choice.backend),
+            words(error)
+        );
+        if out_of_ports {
+            let backend = choice.backend;
+            self.stats.out_of_ports += 1;
+            self.tell_ports(pool, backend);
+        }
+    }
+
+    /// A backend could not be connected at any of its addresses. Our being out of ports is not
+    /// its fault.
+    fn backend_failed(&mut self, slot: usize, choice: Choice) {
+        let Choice { backend, blameless, .. } = choice;
+        let pool = self.pool_of(slot);
+        let entry = self.pairs.get_mut(slot);
+        entry.backend = None;
+        entry.tried.push(backend);
+        self.pools[pool].closed(backend);
+        if blameless {
+            return;
+        }
+        self.stats.connect_failures += 1;
+        let change = self.pools[pool].connect_failed(backend, self.now);
+        self.tell_change(pool, backend, change, "connects fail");
+        if self.lifecycle.is_running() {
+            self.prober.hurry(pool, backend, self.now);
+            self.resolver.hurry(User { pool, backend }, self.now);
+        }
+    }
+
+    /// Whether the connect has met its own source port: nobody is there.
+    pub(super) fn met_itself(&self, slot: usize) -> bool {
+        let entry = self.pairs.get(slot);
+        let (Some(choice), Some(socket)) = (entry.backend, entry.pair.stream(Side::Backend)) else {
+            return false;
+        };
+        let backend = self.pools[self.pool_of(slot)].backend(choice.backend);
+        backend
+            .target(choice.attempt)
+            .is_some_and(|target| socket.is_connected_to_itself(target, &self.source_ports))
+    }
+
+    pub(super) fn connected(&mut self, slot: usize) {
+        let pool = self.pool_of(slot);
+        let entry = self.pairs.get_mut(slot);
+        entry.lacks_keepalive = true;
+        let Some(choice) = entry.backend else { return };
+        if self.access_log == AccessLog::Both {
+            let name = &self.listeners[entry.listener].name;
+            Access::new(entry, name, &self.pools[pool], self.now).opened();
+        }
+        let change = self.pools[pool].connected(choice.backend, choice.attempt, self.now);
+        self.tell_change(pool, choice.backend, change, "connected again");
+    }
+}
