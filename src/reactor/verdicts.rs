@@ -18,23 +18,17 @@ impl Reactor {
             return;
         }
         self.resolver.refresh(self.now);
+        let now = self.now;
+        let due = std::iter::from_fn(|| self.prober.pop_due(now)).take(STARTS).collect::<Vec<_>>();
         let scene = Scene {
-            now: self.now,
+            now,
             registry: self.poll.registry(),
             prober: &self.prober,
             pools: &self.pools,
             source_ports: &self.source_ports,
         };
         let mut outcomes = self.probes.settle(&scene, &mut self.pairs.stores.scratch);
-        for _ in 0..STARTS {
-            let Some(number) = self.prober.pop_due(self.now) else { break };
-            let scene = Scene {
-                now: self.now,
-                registry: self.poll.registry(),
-                prober: &self.prober,
-                pools: &self.pools,
-                source_ports: &self.source_ports,
-            };
+        for number in due {
             outcomes.extend(self.probes.start(number, &scene));
         }
         for outcome in outcomes {
