@@ -47,7 +47,7 @@ impl Resolver {
             return Ok(());
         }
         let waker = Waker::new(registry, Source::Resolver.into())?;
-        let (ask, questions) = channel::<(usize, String, u16)>();
+        let (ask, questions) = channel::<Question>();
         let (reply, answers) = channel();
         thread::Builder::new().name("resolver".into()).spawn(move || {
             for (name, host, port) in questions {
@@ -166,10 +166,15 @@ impl Name {
     }
 }
 
+/// The number of a name, the name and the port.
+type Question = (usize, String, u16);
+/// The number of a name, and its addresses.
+type Reply = (usize, io::Result<Vec<SocketAddr>>);
+
 #[derive(Debug)]
 struct Line {
-    ask: Sender<(usize, String, u16)>,
-    answers: Receiver<(usize, io::Result<Vec<SocketAddr>>)>,
+    ask: Sender<Question>,
+    answers: Receiver<Reply>,
 }
 
 /// All addresses of a name, each once, in the order of the system's preference. Blocks.
@@ -195,3 +200,73 @@ const REFRESH: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_secs(5);
 /// The least time between two questions for one name.
 const SOONEST: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USER: User = User { pool: 0, backend: 0 };
+
+    /// A resolver whose questions and answers the test plays itself.
+    fn played() -> (Resolver, Receiver<Question>, Sender<Reply>) {
+        let mut resolver = Resolver::new();
+        resolver.watch("db", 1, USER);
+        resolver.watch("db", 1, User { pool: 0, backend: 1 });
+        let (ask, questions) = channel();
+        let (reply, answers) = channel();
+        resolver.thread = Some(Line { ask, answers });
+        (resolver, questions, reply)
+    }
+
+    fn found() -> io::Result<Vec<SocketAddr>> {
+        Ok(vec![SocketAddr::from(([127, 0, 0, 1], 1))])
+    }
+
+    #[test]
+    fn a_name_is_asked_for_once_for_all_who_use_it() {
+        let now = super::super::clock();
+        let (mut resolver, questions, reply) = played();
+        resolver.refresh(now);
+        resolver.refresh(now);
+        assert_eq!(questions.try_iter().count(), 1);
+        assert!(!resolver.is_settled());
+        reply.send((0, found())).unwrap();
+        let answers = resolver.take();
+        assert_eq!((answers.len(), answers[0].users.len()), (1, 2));
+        assert!(answers[0].is_news && resolver.is_settled());
+    }
+
+    #[test]
+    fn a_good_answer_is_good_for_thirty_seconds_and_a_bad_one_for_five() {
+        let now = super::super::clock();
+        let (mut resolver, questions, reply) = played();
+        for (answer, age) in [(found(), REFRESH), (Err(io::ErrorKind::NotFound.into()), RETRY)] {
+            resolver.refresh(now + REFRESH * 9);
+            questions.try_iter().count();
+            reply.send((0, answer)).unwrap();
+            assert!(resolver.take()[0].is_news);
+            let asked = resolver.names[0].asked.unwrap();
+            assert_eq!(resolver.next(), Some(asked + age));
+            resolver.refresh(asked + age - Duration::from_millis(1));
+            assert_eq!(questions.try_iter().count(), 0);
+            resolver.names[0].asked = None;
+        }
+    }
+
+    #[test]
+    fn a_failed_connect_asks_again_but_not_at_once() {
+        let now = super::super::clock();
+        let (mut resolver, questions, reply) = played();
+        resolver.refresh(now);
+        resolver.hurry(USER, now + SOONEST);
+        assert_eq!(questions.try_iter().count(), 1, "one is under way");
+        reply.send((0, found())).unwrap();
+        resolver.take();
+        resolver.hurry(USER, now);
+        assert_eq!(questions.try_iter().count(), 0);
+        resolver.hurry(USER, now + SOONEST);
+        assert_eq!(questions.try_iter().count(), 1);
+        resolver.hurry(User { pool: 7, backend: 7 }, now + SOONEST * 9);
+        assert_eq!(questions.try_iter().count(), 0, "not its name");
+    }
+}
