@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
@@ -104,7 +105,7 @@ fn bytes_behind_a_message_with_descriptors_were_left_lying() {
     let bind = format!("bind = [\"unix:{}\"]", path.display());
     let daemon = Setup::new(&[backend.address]).listener(&bind).start();
     let mut client = UnixStream::connect(&path).unwrap();
-    client.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     wait_until("a connection to the backend", || backend.accepted() == 1);
     daemon.signal(Signal::STOP);
     let own = client.try_clone().unwrap();
@@ -230,4 +231,20 @@ fn a_full_log_file_ended_the_process() {
     daemon.signal(Signal::XFSZ);
     assert_eq!(support::client::ask(address, "still here"), "still here");
     assert!(daemon.is_running());
+}
+
+/// A reset that came long after the connect was held against the backend when idle connections may
+/// last for ever, and its client was sent to another one.
+#[test]
+fn a_late_reset_counted_as_a_failed_connect() {
+    let backend = Backend::new(|guest| {
+        guest.set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
+        let _ = (&guest).read(&mut [0; 1]);
+        support::client::reset(guest);
+    });
+    let mut daemon = Setup::new(&[backend.address]).listener("idle_timeout = \"0s\"").start();
+    let mut client = connect(daemon.address());
+    patient(&client);
+    client.read(&mut [0; 1]).unwrap_err();
+    assert!(daemon.status().iter().any(|line| line.contains("1 total, 0 failed")));
 }

@@ -32,6 +32,7 @@ pub struct Pair<S: Stream> {
     phase: Phase,
     first_end: Option<Side>,
     deadline: Option<Instant>,
+    connected_at: Option<Instant>,
 }
 
 impl<S: Stream> Pair<S> {
@@ -45,6 +46,7 @@ impl<S: Stream> Pair<S> {
             phase: Phase::Choosing,
             first_end: None,
             deadline: None,
+            connected_at: None,
         }
     }
 
@@ -147,6 +149,7 @@ impl<S: Stream> Pair<S> {
             return Step::Waiting;
         }
         self.phase = Phase::Relaying;
+        self.connected_at = Some(now);
         self.deadline = limits.idle.map(|idle| now + idle);
         Step::Connected
     }
@@ -157,7 +160,7 @@ impl<S: Stream> Pair<S> {
             let Some((up, down)) = self.pump_both(pump) else { return Step::NeedBackend };
             progressed |= up.moved + down.moved > 0 || up.changed || down.changed;
             match CloseReason::of(self.to_backend.state(), self.to_client.state(), self.first_end) {
-                Some(CloseReason::BackendReset) if self.is_fresh(now, limits) => {
+                Some(CloseReason::BackendReset) if self.is_fresh(now) => {
                     return self.start_again();
                 }
                 Some(reason) => return Step::Done(reason),
@@ -209,13 +212,9 @@ impl<S: Stream> Pair<S> {
     }
 
     /// Whether the backend was connected just now, and neither side has had a byte of the other's
-    /// nor the client an end. While nothing has moved, the deadline tells when that was.
-    fn is_fresh(&self, now: Instant, limits: &Limits) -> bool {
-        let is_recent = match (self.deadline, limits.idle) {
-            (Some(deadline), Some(idle)) => now + idle <= deadline + FRESH,
-            (None, _) | (_, None) => true,
-        };
-        is_recent
+    /// nor the client an end.
+    fn is_fresh(&self, now: Instant) -> bool {
+        self.connected_at.is_some_and(|at| now <= at + FRESH)
             && self.to_backend.is_untouched()
             && self.to_client.is_untouched()
             && !self.to_client.holds_bytes()

@@ -39,6 +39,7 @@ use listener::Acceptor;
 use pairs::Pairs;
 use parting::Parting;
 use probes::Probes;
+use relay::Farewell;
 use report::Sparing;
 use resolver::Resolver;
 use signals::{Request, Signals};
@@ -79,6 +80,7 @@ pub struct Reactor {
     shortage: Sparing,
     ports: Sparing,
     drain_note: Option<Instant>,
+    closing: Option<Closing>,
     fullness: Sparing,
     unreachable: Sparing,
 }
@@ -113,6 +115,7 @@ impl Reactor {
         self.mark();
         self.obey();
         self.accept();
+        self.accept_the_last();
         self.relay();
         self.watch();
         self.expire();
@@ -178,12 +181,14 @@ impl Reactor {
         }
     }
 
-    fn shut_down(&mut self, signal: &str) {
+    fn shut_down(&mut self, signal: &'static str) {
         self.lifecycle.shut_down(self.now, self.drain_deadline);
         match self.lifecycle {
             Lifecycle::Draining { .. } => {
-                self.accept_the_last();
-                log::info!("{signal}: no longer accepting, {} connections left", self.live());
+                for (acceptor, _) in &mut self.acceptors {
+                    acceptor.mark();
+                }
+                self.closing = Some(Closing { signal, batches: LAST_BATCHES });
                 self.probes.clear();
                 self.drain_note = Some(self.now + DRAIN_NOTE);
             }
@@ -196,7 +201,7 @@ impl Reactor {
     fn cut(&mut self) -> usize {
         let cut = self.live();
         for slot in self.pairs.slots() {
-            self.finish(slot, CloseReason::Cut);
+            self.end(slot, CloseReason::Cut, Farewell::Short);
         }
         self.parting.clear();
         if cut > 0 {
@@ -215,6 +220,7 @@ impl Reactor {
             || self.lifecycle == Lifecycle::Ending
             || (self.lifecycle != Lifecycle::Running && self.live() == 0)
             || self.can_accept()
+            || self.closing.is_some()
     }
 
     /// The next time at which a phase has something to do by itself. A deadline that no phase will
@@ -259,6 +265,14 @@ enum Service {
     Answer { answer: Answerer, delay: Duration },
 }
 
+/// The listening sockets are about to be closed.
+#[derive(Debug)]
+struct Closing {
+    signal: &'static str,
+    /// How many more batches of clients are let in.
+    batches: usize,
+}
+
 /// What holds for the pairs that come through a listener.
 #[derive(Debug, Clone, Copy)]
 struct Route {
@@ -285,5 +299,7 @@ fn clock() -> Instant {
 
 /// How long clients wait at most for the first answers about names.
 const WARM_UP: Duration = Duration::from_secs(2);
+/// Batches of clients that are let in when the doors are about to close: more than any backlog.
+const LAST_BATCHES: usize = 256;
 /// How often the connections left are told of while draining.
 const DRAIN_NOTE: Duration = Duration::from_secs(5);

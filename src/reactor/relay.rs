@@ -7,7 +7,7 @@ use super::pairs::Entry;
 use super::report::Access;
 use super::socket::{Peer, Socket};
 use super::token::Source;
-use super::{Reactor, Route, Service};
+use super::{Closing, Reactor, Route, Service};
 use crate::config::AccessLog;
 use crate::pair::endpoint::Ready;
 use crate::pair::{CloseReason, Direction, Pair, Phase, Side, Step};
@@ -17,7 +17,7 @@ impl Reactor {
     /// somebody in last has the first turn, or the first of two would take every place that gets
     /// free at the limit.
     pub(super) fn accept(&mut self) {
-        if self.warming_until().is_some() {
+        if self.is_waiting_for_names() {
             return;
         }
         let (first, count) = (self.first_acceptor, self.acceptors.len());
@@ -43,24 +43,26 @@ impl Reactor {
         self.tell_full();
     }
 
-    /// Lets those in who are connected already, then closes the doors. Who finds no place is reset
-    /// by the kernel.
+    /// The doors are about to close: those who are connected already are let in first, a batch a
+    /// turn, so that the others do not wait. Who finds no place is reset by the kernel.
     pub(super) fn accept_the_last(&mut self) {
-        for (acceptor, _) in &mut self.acceptors {
-            acceptor.mark();
+        let Some(Closing { signal, batches }) = &mut self.closing else { return };
+        *batches = batches.saturating_sub(1);
+        let (signal, is_over) = (*signal, *batches == 0);
+        if is_over || !self.can_accept() {
+            self.closing = None;
+            self.acceptors.clear();
+            log::info!("{signal}: no longer accepting, {} connections left", self.live());
         }
-        for _ in 0..LAST_BATCHES {
-            if !self.can_accept() {
-                break;
-            }
-            self.accept();
-        }
-        self.acceptors.clear();
+    }
+
+    fn is_waiting_for_names(&self) -> bool {
+        self.lifecycle.is_running() && self.warming_until().is_some()
     }
 
     /// Whether some socket has clients waiting that may come in.
     pub(super) fn can_accept(&self) -> bool {
-        self.warming_until().is_none()
+        !self.is_waiting_for_names()
             && (0..self.acceptors.len()).any(|number| self.may_accept(number))
     }
 
@@ -110,9 +112,13 @@ impl Reactor {
         for _ in 0..EXPIRIES {
             let Some(slot) = self.pairs.pop_due(self.now) else { break };
             self.switch_keepalive(slot);
-            let step = self.pairs.get_mut(slot).pair.expire(self.now);
-            if self.carry_out(slot, step) {
-                self.advance(slot);
+            match self.pairs.get_mut(slot).pair.expire(self.now) {
+                Step::Done(reason) => self.end(slot, reason, Farewell::Short),
+                step => {
+                    if self.carry_out(slot, step) {
+                        self.advance(slot);
+                    }
+                }
             }
         }
         self.parting.settle(self.now);
@@ -170,8 +176,13 @@ impl Reactor {
         }
     }
 
-    /// Ends a pair: counts, tells, and closes both sides in the way that the reason asks for.
+    /// Ends a pair; what its sides were given may still reach them.
     pub(super) fn finish(&mut self, slot: usize, reason: CloseReason) {
+        self.end(slot, reason, Farewell::Long);
+    }
+
+    /// Ends a pair: counts, tells, and closes both sides in the way that the reason asks for.
+    pub(super) fn end(&mut self, slot: usize, reason: CloseReason, farewell: Farewell) {
         let pool = self.pool_of(slot);
         let entry = self.pairs.remove(slot);
         if let Some(choice) = entry.backend {
@@ -189,7 +200,7 @@ impl Reactor {
         let began = entry.pair.phase() == Phase::Relaying;
         let (client, backend) = entry.pair.dissolve(&mut self.pairs.stores);
         // Before relaying nothing was sent that a reset could overtake.
-        if reason == CloseReason::Cut || (abort && !began) {
+        if abort && (farewell == Farewell::Short || !began) {
             client.reset_on_close();
             backend.iter().for_each(Socket::reset_on_close);
         } else if abort {
@@ -213,9 +224,16 @@ impl Reactor {
     }
 }
 
+/// How much time a side that is to be reset has for what it was given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Farewell {
+    /// Until all is sent, within limits.
+    Long,
+    /// None: it had its time.
+    Short,
+}
+
 /// Clients taken from one socket in one turn.
 const ACCEPTS: usize = 256;
-/// Batches of clients that are let in when the doors are about to close: more than any backlog.
-const LAST_BATCHES: usize = 256;
 /// Deadlines looked at in one turn.
 const EXPIRIES: usize = 1024;

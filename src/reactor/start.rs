@@ -119,6 +119,7 @@ impl Reactor {
             shortage: Sparing::default(),
             ports: Sparing::default(),
             drain_note: None,
+            closing: None,
             fullness: Sparing::default(),
             unreachable: Sparing::default(),
         })
