@@ -16,8 +16,7 @@ pub fn raise_descriptor_limit() -> std::io::Result<()> {
 }
 
 /// How many descriptors this process has open.
-#[must_use]
-pub fn open_descriptors() -> u64 {
+fn open_descriptors() -> u64 {
     // Without /proc, assume a generous number; it only sets some descriptors aside.
     std::fs::read_dir("/proc/self/fd").map_or(64, |entries| entries.count() as u64)
 }

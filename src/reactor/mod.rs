@@ -46,7 +46,7 @@ use signals::{Request, Signals};
 use socket::SourcePorts;
 use token::Source;
 
-pub use limits::{open_descriptors, raise_descriptor_limit};
+pub use limits::raise_descriptor_limit;
 pub use listener::listening_descriptor;
 pub use resolver::look_up;
 pub use start::{Door, StartError};
@@ -144,7 +144,12 @@ impl Reactor {
             let ready = socket::readiness(event);
             match Source::from_token(event.token()) {
                 Some(Source::Signals) => self.signalled = true,
-                Some(Source::Acceptor(number)) => self.acceptors[number].0.mark(),
+                Some(Source::Acceptor(number)) => {
+                    // A socket that another process shares can be heard of after we closed it.
+                    if let Some((acceptor, _)) = self.acceptors.get_mut(number) {
+                        acceptor.mark();
+                    }
+                }
                 Some(Source::Client(slot)) => self.pairs.mark(slot, Side::Client, ready),
                 Some(Source::Backend(slot)) => self.pairs.mark(slot, Side::Backend, ready),
                 Some(Source::Probe(slot)) => self.probes.mark(slot, ready),
