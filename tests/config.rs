@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use evenkeel::config::{
-    AccessLog, Backend, BackendAddress, BindAddress, Config, Global, Health, HealthKind, Initial,
+    AccessLog, Backend, BackendAddress, BindAddress, Check, Config, Global, Health, Initial,
     Listener, LoadError, LogFormat, Policy, Pool, Problem, parse,
 };
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn a_short_file_has_the_defaults_of_the_contract() {
     assert_eq!((pool.connect_timeout, pool.connect_attempts), (seconds(3), 3));
     assert_eq!((pool.policy, pool.backends[0].weight), (Policy::RoundRobin, 1));
     let health = &pool.health;
-    assert_eq!((health.kind, health.initial), (HealthKind::Tcp, Initial::Checking));
+    assert_eq!((&health.check, health.initial), (&Check::Tcp, Initial::Checking));
     assert_eq!((health.interval, health.timeout), (seconds(2), seconds(2)));
     assert_eq!(health.fast_interval, Duration::from_millis(500));
     assert_eq!((health.rise, health.fall), (2, 3));
@@ -283,6 +283,7 @@ fn any_listener() -> impl Strategy<Value = Listener> {
             half_close_timeout: half,
             splice: ways.0,
             reuse_port: ways.1,
+            ..Listener::default()
         })
 }
 
@@ -298,6 +299,7 @@ fn any_pool() -> impl Strategy<Value = Pool> {
                 connect_attempts,
                 backends: (1..).zip(weights).map(|(n, weight)| backend(n, weight)).collect(),
                 health,
+                ..Pool::default()
             }
         },
     )
@@ -310,7 +312,7 @@ fn backend(n: u16, weight: u16) -> Backend {
         2 => BackendAddress::Inet(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], n).into()),
         _ => BackendAddress::Name { host: format!("Db_{n}.example."), port: 65535 },
     };
-    Backend { address, weight }
+    Backend { weight, ..Backend::new(address) }
 }
 
 fn any_health() -> impl Strategy<Value = Health> {
@@ -322,13 +324,14 @@ fn any_health() -> impl Strategy<Value = Health> {
         prop::sample::select(initials),
     )
         .prop_map(|(tcp, [interval, fast, timeout], [rise, fall], initial)| Health {
-            kind: if tcp { HealthKind::Tcp } else { HealthKind::None },
+            check: if tcp { Check::Tcp } else { Check::None },
             interval,
             fast_interval: fast.min(interval),
             timeout,
             rise,
             fall,
             initial,
+            ..Health::default()
         })
 }
 
@@ -369,9 +372,7 @@ fn to_toml(config: &Config) -> String {
 }
 
 fn pool_to_toml(pool: &Pool, out: &mut String) {
-    let balance = match pool.policy {
-        Policy::RoundRobin => "round-robin",
-    };
+    let balance = "round-robin";
     writeln!(out, "[pool.'{}']\nbalance = '{balance}'\nbackends = [", pool.name).unwrap();
     for backend in &pool.backends {
         let address = quoted(&backend.address.to_string());
@@ -383,9 +384,9 @@ fn pool_to_toml(pool: &Pool, out: &mut String) {
     writeln!(out, "]\nconnect_timeout = {}", never(Some(pool.connect_timeout))).unwrap();
     writeln!(out, "connect_attempts = {}", pool.connect_attempts).unwrap();
     let health = &pool.health;
-    let kind = match health.kind {
-        HealthKind::Tcp => "tcp",
-        HealthKind::None => "none",
+    let kind = match health.check {
+        Check::None => "none",
+        _ => "tcp",
     };
     let initial = match health.initial {
         Initial::Checking => "checking",

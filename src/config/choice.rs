@@ -5,7 +5,7 @@
 
 use super::nearest::nearest;
 use super::problem::{Complaint, quote};
-use super::{AccessLog, HealthKind, Initial, LogFormat, Policy};
+use super::{AccessLog, Initial, LogFormat, Policy};
 
 /// The words one key takes.
 pub(super) struct Choice<T: 'static> {
@@ -94,8 +94,30 @@ pub(super) const ACCESS_LOG: Choice<AccessLog> = Choice {
 
 pub(super) const MODE: Choice<()> = Choice { known: &[("tcp", ())], later: &["http"] };
 
-pub(super) const HEALTH_TYPE: Choice<HealthKind> =
-    Choice { known: &[("tcp", HealthKind::Tcp), ("none", HealthKind::None)], later: &["http"] };
+/// What `type` of a health table says; the other keys of a check are read apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CheckType {
+    None,
+    Tcp,
+    Http,
+    Redis,
+    Mysql,
+    Postgres,
+    Smtp,
+}
+
+pub(super) const HEALTH_TYPE: Choice<CheckType> = Choice {
+    known: &[
+        ("tcp", CheckType::Tcp),
+        ("http", CheckType::Http),
+        ("redis", CheckType::Redis),
+        ("mysql", CheckType::Mysql),
+        ("postgres", CheckType::Postgres),
+        ("smtp", CheckType::Smtp),
+        ("none", CheckType::None),
+    ],
+    later: &[],
+};
 
 pub(super) const INITIAL: Choice<Initial> = Choice {
     known: &[("checking", Initial::Checking), ("up", Initial::Up), ("down", Initial::Down)],

@@ -6,7 +6,7 @@
 //! way (`arguments`), so both accept and refuse the same things.
 //!
 //! A `Config` holds what was asked for and nothing that runs: no sockets, no resolved names. The
-//! defaults stand in the `Default` impls of this file and nowhere else.
+//! defaults stand in the `Default` impls of this file, of `pool` and of `health`, nowhere else.
 
 mod address;
 mod arguments;
@@ -14,9 +14,12 @@ mod choice;
 mod document;
 mod draft;
 mod duration;
+mod health;
 mod load;
 mod nearest;
+mod network;
 mod overlap;
+mod pool;
 mod pools;
 mod problem;
 mod section;
@@ -29,7 +32,10 @@ pub use address::{BackendAddress, BindAddress};
 pub use arguments::Overrides;
 pub use choice::{LOG_FORMATS, balance_by_name, log_format_by_name};
 pub use duration::parse_duration;
+pub use health::{Agent, Check, Health, HttpCheck, Initial};
 pub use load::{LoadError, Loaded, Mention, load, parse};
+pub use network::Network;
+pub use pool::{Backend, OnDown, OnUnavailable, Policy, Pool, ProxyVersion, Timing};
 pub use problem::{Complaint, Problem, Severity, Span, render};
 
 /// Everything the program is told: checked, consistent, ready to run.
@@ -91,10 +97,20 @@ pub struct Listener {
     pub backlog: u32,
     /// Clients at one time; `None`: only the global limit holds.
     pub max_connections: Option<usize>,
+    /// Clients of one source address at one time; IPv6 addresses count by their /64.
+    pub max_per_source: Option<u32>,
+    /// Clients that are let in; empty: all. Holds for clients with an IP address.
+    pub allow: Vec<Network>,
+    /// Clients that are not let in, whatever `allow` says.
+    pub deny: Vec<Network>,
+    /// Peers that must begin with a PROXY header; the others must not.
+    pub proxy_protocol_from: Vec<Network>,
     /// Ends a connection without a byte in either direction; `None`: never.
     pub idle_timeout: Option<Duration>,
     /// Ends a connection of which one side has finished and the other is silent; `None`: never.
     pub half_close_timeout: Option<Duration>,
+    /// New clients in a second; `None`: as many as come.
+    pub accept_rate: Option<u32>,
     /// Whether bulk data is moved through kernel pipes where that is possible.
     pub splice: bool,
     /// Whether other processes may listen on the same addresses, each taking its share of clients.
@@ -104,89 +120,6 @@ pub struct Listener {
 impl AccessLog {
     /// The target of these lines in the log.
     pub const TARGET: &'static str = "evenkeel::access";
-}
-
-/// A set of backends and how they are used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pool {
-    /// Unique among pools: 1 to 64 of `A-Z a-z 0-9 _ . -`.
-    pub name: String,
-    /// How the next backend is chosen.
-    pub policy: Policy,
-    /// For one attempt; above zero.
-    pub connect_timeout: Duration,
-    /// Distinct backends tried before the client is closed; 1 to 100.
-    pub connect_attempts: u32,
-    /// At least one, no address twice, not all of weight 0.
-    pub backends: Vec<Backend>,
-    /// How backends are probed.
-    pub health: Health,
-}
-
-/// How the next backend is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Policy {
-    /// In turn, by weight, smoothly interleaved.
-    #[default]
-    RoundRobin,
-}
-
-/// One destination.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Backend {
-    /// Where it is reached.
-    pub address: BackendAddress,
-    /// Its share, 0 to 256; 0 gets no new connections.
-    pub weight: u16,
-}
-
-/// How backends are probed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
-    /// What a probe is.
-    pub kind: HealthKind,
-    /// Between probes of a backend whose state is settled.
-    pub interval: Duration,
-    /// Between probes while a state is about to change; at most `interval`.
-    pub fast_interval: Duration,
-    /// After which a probe without an answer has failed.
-    pub timeout: Duration,
-    /// Successes in a row that bring a backend up; 1 to 1000.
-    pub rise: u32,
-    /// Failures in a row that take a backend down; 1 to 1000.
-    pub fall: u32,
-    /// What a backend is before its first result.
-    pub initial: Initial,
-}
-
-/// What a probe is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum HealthKind {
-    /// A connection is opened and closed.
-    #[default]
-    Tcp,
-    /// There are no probes.
-    None,
-}
-
-/// What a backend is before its first result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Initial {
-    /// Unknown, until the first probe answers.
-    #[default]
-    Checking,
-    /// Usable at once.
-    Up,
-    /// Not usable until it has risen.
-    Down,
-}
-
-impl Backend {
-    /// A backend of the default weight.
-    #[must_use]
-    pub fn new(address: BackendAddress) -> Self {
-        Self { address, weight: 1 }
-    }
 }
 
 impl Default for Global {
@@ -209,38 +142,15 @@ impl Default for Listener {
             pool: 0,
             backlog: 4096,
             max_connections: None,
+            max_per_source: None,
+            allow: Vec::new(),
+            deny: Vec::new(),
+            proxy_protocol_from: Vec::new(),
             idle_timeout: Some(Duration::from_secs(60 * 60)),
             half_close_timeout: Some(Duration::from_secs(5 * 60)),
+            accept_rate: None,
             splice: true,
             reuse_port: false,
-        }
-    }
-}
-
-/// Without a name and a backend yet.
-impl Default for Pool {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            policy: Policy::default(),
-            connect_timeout: Duration::from_secs(3),
-            connect_attempts: 3,
-            backends: Vec::new(),
-            health: Health::default(),
-        }
-    }
-}
-
-impl Default for Health {
-    fn default() -> Self {
-        Self {
-            kind: HealthKind::default(),
-            interval: Duration::from_secs(2),
-            fast_interval: Duration::from_millis(500),
-            timeout: Duration::from_secs(2),
-            rise: 2,
-            fall: 3,
-            initial: Initial::default(),
         }
     }
 }

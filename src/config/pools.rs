@@ -4,11 +4,11 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::address::BackendAddress;
-use super::choice::{BALANCE, HEALTH_TYPE, INITIAL};
+use super::choice::{BALANCE, CheckType, HEALTH_TYPE, INITIAL};
 use super::draft::{HealthPlaces, PoolDraft, Report, Written};
 use super::problem::{Complaint, Span};
 use super::section::{Entry, Section, item_text, read_list, title};
-use super::{Backend, Health, Pool};
+use super::{Backend, Check, Health, HttpCheck, Pool};
 
 /// Reads one pool.
 pub(super) fn pool(named: Entry<'_>, table: &DeTable<'_>, report: &mut Report) -> PoolDraft {
@@ -109,7 +109,15 @@ fn health(
 ) -> HealthPlaces {
     let mut section = Section::new(health_title(pool_title), table);
     if let Some(entry) = section.take("type") {
-        health.kind = entry.choice(&HEALTH_TYPE, report).unwrap_or_default();
+        health.check = match entry.choice(&HEALTH_TYPE, report).unwrap_or(CheckType::Tcp) {
+            CheckType::None => Check::None,
+            CheckType::Tcp => Check::Tcp,
+            CheckType::Http => Check::Http(HttpCheck::default()),
+            CheckType::Redis => Check::Redis,
+            CheckType::Mysql => Check::Mysql,
+            CheckType::Postgres => Check::Postgres,
+            CheckType::Smtp => Check::Smtp,
+        };
     }
     if let Some(entry) = section.take("interval") {
         let read = entry.duration(health.interval, report);

@@ -19,7 +19,7 @@ use super::signals::Signals;
 use super::token::Source;
 use super::{Listener, Reactor, Route, Service, clock};
 use crate::answer::Answerer;
-use crate::config::{self, BackendAddress, BindAddress, Config, HealthKind, Initial};
+use crate::config::{self, BackendAddress, BindAddress, Check, Config, Initial};
 use crate::lifecycle::Lifecycle;
 use crate::pair::Limits;
 use crate::pool::Pool;
@@ -127,10 +127,11 @@ impl Reactor {
 
     fn add_pool(&mut self, config: &config::Pool) {
         let number = self.pools.len();
-        let health = match (config.health.kind, config.health.initial) {
-            (HealthKind::None, _) | (HealthKind::Tcp, Initial::Up) => UP,
-            (HealthKind::Tcp, Initial::Down) => DOWN,
-            (HealthKind::Tcp, Initial::Checking) => Health::Checking,
+        let probed = config.health.check != Check::None;
+        let health = match (probed, config.health.initial) {
+            (false, _) | (true, Initial::Up) => UP,
+            (true, Initial::Down) => DOWN,
+            (true, Initial::Checking) => Health::Checking,
         };
         let make = |b: &config::Backend| Backend::new(b.address.to_string(), b.weight, health);
         let thresholds = Thresholds { rise: config.health.rise, fall: config.health.fall };
@@ -154,7 +155,7 @@ impl Reactor {
                 fast_interval: config.health.fast_interval,
                 timeout: config.health.timeout,
             };
-            if config.health.kind == HealthKind::Tcp {
+            if probed {
                 self.prober.add(number, backend, pace, self.now);
             }
         }
