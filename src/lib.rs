@@ -26,6 +26,7 @@ pub mod answer;
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod edge;
 pub mod http;
 pub mod lifecycle;
 pub mod logging;

@@ -10,18 +10,22 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Which module may use which, from the top down: each uses only what stands below it.
-const ARROWS: [(&str, &[&str]); 14] = [
+const ARROWS: [(&str, &[&str]); 15] = [
     ("main", &["answer", "cli", "config", "demo", "logging", "reactor"]),
     ("lib", &[]),
     ("demo", &["cli", "config", "reactor"]),
-    ("reactor", &["answer", "config", "http", "lifecycle", "pair", "pool", "stats", "timers"]),
+    (
+        "reactor",
+        &["answer", "config", "edge", "http", "lifecycle", "pair", "pool", "stats", "timers"],
+    ),
     ("answer", &["http"]),
     ("stats", &["pair"]),
-    ("pair", &["http"]),
+    ("pair", &["edge", "http"]),
     ("pool", &["timers"]),
     ("cli", &["config"]),
     ("logging", &["config"]),
     ("config", &[]),
+    ("edge", &[]),
     ("http", &[]),
     ("lifecycle", &[]),
     ("timers", &[]),
