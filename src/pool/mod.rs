@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use backend::{Attempt, Backend, Target};
 use health::{Health, Thresholds, Turn};
-use picker::round_robin::RoundRobin;
+use picker::{Member, PickKey, Picker, Policy};
 
 /// A set of backends that serve the same thing.
 #[derive(Debug)]
 pub struct Pool {
     name: String,
     backends: Vec<Backend>,
-    picker: RoundRobin,
+    picker: Picker,
     thresholds: Thresholds,
     available: bool,
     /// Whether something happened since availability was last looked at.
@@ -30,11 +30,12 @@ impl Pool {
     /// A pool called `name`; no backend has a place yet, see [`Self::relocate`].
     #[must_use]
     pub fn new(name: String, backends: Vec<Backend>, thresholds: Thresholds) -> Self {
-        let weights: Vec<u16> = backends.iter().map(Backend::weight).collect();
+        let member = |backend: &Backend| Member::new(backend.label(), backend.weight());
+        let members: Vec<Member> = backends.iter().map(member).collect();
         Self {
             name,
             backends,
-            picker: RoundRobin::new(&weights),
+            picker: Picker::new(Policy::RoundRobin, &members, 1),
             thresholds,
             available: true,
             unsettled: true,
@@ -44,11 +45,17 @@ impl Pool {
     /// The backend whose turn it is, those in `tried` left out. Ejected ones are chosen only when
     /// there is no other: a soft verdict must not leave clients with nobody.
     pub fn pick(&mut self, now: Instant, tried: &[usize]) -> Option<usize> {
-        let backends = &self.backends;
-        let fresh = |index: usize| !tried.contains(&index);
-        self.picker
-            .pick(|index| fresh(index) && backends[index].is_eligible(now))
-            .or_else(|| self.picker.pick(|index| fresh(index) && backends[index].is_usable()))
+        self.open(|backend| backend.is_eligible(now));
+        self.picker.pick(PickKey::LOCAL, now, tried).or_else(|| {
+            self.open(Backend::is_usable);
+            self.picker.pick(PickKey::LOCAL, now, tried)
+        })
+    }
+
+    fn open(&mut self, may_be_chosen: impl Fn(&Backend) -> bool) {
+        for (index, backend) in self.backends.iter().enumerate() {
+            self.picker.set_open(index, may_be_chosen(backend));
+        }
     }
 
     /// Counts a connection that is about to be made.

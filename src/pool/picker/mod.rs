@@ -1,3 +1,175 @@
 //! Choosing a backend: one algorithm a file, pure, over indices into the pool.
+//!
+//! A [`Picker`] is told facts about its members when they change (who may be chosen, how many
+//! connections each has) and answers whose turn it is. It keeps every fact in `members.rs`; an
+//! algorithm keeps only the order it makes of them, and is told which member has changed. Equal
+//! calls give equal answers: chance comes from a seed, and the clock is an argument.
+//!
+//! A pick costs constant or logarithmic time in the number of members, and so does a changed fact.
+//! Where an algorithm cannot keep that, its file says when.
 
-pub mod round_robin;
+mod hash;
+mod least_connections;
+mod members;
+mod open_set;
+mod round_robin;
+mod tournament;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use members::Members;
+
+/// Chooses among the members of a pool.
+#[derive(Debug)]
+pub struct Picker {
+    members: Members,
+    algorithm: Box<dyn Algorithm>,
+}
+
+impl Picker {
+    /// A picker over these members, by index. All of them may be chosen, have no connections and
+    /// take all of their weight, until something else is said. Equal seeds make equal choices.
+    #[must_use]
+    pub fn new(policy: Policy, members: &[Member], _seed: u64) -> Self {
+        let members = Members::new(members);
+        let algorithm: Box<dyn Algorithm> = match policy {
+            Policy::RoundRobin => Box::new(round_robin::RoundRobin::new(&members)),
+            Policy::LeastConnections => {
+                Box::new(least_connections::LeastConnections::new(&members))
+            }
+        };
+        Self { members, algorithm }
+    }
+
+    /// Adds a member behind the others; its index is returned.
+    pub fn add(&mut self, member: Member) -> usize {
+        let index = self.members.add(member);
+        self.algorithm.changed(&self.members, index, Fact::Weight);
+        index
+    }
+
+    /// Gives a member another weight; 0 takes nothing new.
+    pub fn set_weight(&mut self, index: usize, weight: u16) {
+        if self.members.set_weight(index, weight) {
+            self.algorithm.changed(&self.members, index, Fact::Weight);
+        }
+    }
+
+    /// Says whether a member may be chosen now.
+    pub fn set_open(&mut self, index: usize, open: bool) {
+        if self.members.set_open(index, open) {
+            self.algorithm.changed(&self.members, index, Fact::Share);
+        }
+    }
+
+    /// Says how much of its weight a member takes, in parts of [`WHOLE`]; 0 takes nothing new.
+    pub fn set_share(&mut self, index: usize, share: u16) {
+        if self.members.set_share(index, share) {
+            self.algorithm.changed(&self.members, index, Fact::Share);
+        }
+    }
+
+    /// Says how many connections a member has, those being made included.
+    pub fn set_active(&mut self, index: usize, active: u32) {
+        if self.members.set_active(index, active) {
+            self.algorithm.changed(&self.members, index, Fact::Active);
+        }
+    }
+
+    /// A connect to a member, or its first byte, took so long.
+    pub fn sample(&mut self, index: usize, took: Duration, now: Instant) {
+        self.algorithm.sample(&self.members, index, Sample { took, now });
+    }
+
+    /// The member that takes the next connection, those in `tried` left out; `None` if nobody may.
+    ///
+    /// The caller then says so with [`Self::set_active`]: a pick alone counts nowhere.
+    pub fn pick(&mut self, key: PickKey, now: Instant, tried: &[usize]) -> Option<usize> {
+        self.algorithm.pick(&self.members, &Request { key, now, tried })
+    }
+}
+
+/// How a picker chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// In turn, as often as the weights say.
+    RoundRobin,
+    /// Whoever has the fewest connections for its weight.
+    LeastConnections,
+}
+
+/// What a choice may depend on: who asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PickKey(u64);
+
+impl PickKey {
+    /// For all clients without an address of their own, such as those of a unix socket.
+    pub const LOCAL: Self = Self(0);
+
+    /// For the client at this address; an IPv4 address mapped into IPv6 is the same client.
+    #[must_use]
+    pub fn of(client: IpAddr) -> Self {
+        Self(match client.to_canonical() {
+            IpAddr::V4(address) => hash::bytes(&address.octets()),
+            IpAddr::V6(address) => hash::bytes(&address.octets()),
+        })
+    }
+}
+
+/// A backend as a picker sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    identity: u64,
+    weight: u16,
+}
+
+impl Member {
+    /// A member known by `name`: hashing finds it by that, wherever in the list it stands.
+    #[must_use]
+    pub fn new(name: &str, weight: u16) -> Self {
+        Self { identity: hash::bytes(name.as_bytes()), weight }
+    }
+}
+
+/// All of a member's weight.
+pub const WHOLE: u16 = 256;
+
+/// What each algorithm does.
+trait Algorithm: fmt::Debug {
+    /// A fact about a member has changed, or the member is new ([`Fact::Weight`]).
+    fn changed(&mut self, members: &Members, index: usize, fact: Fact);
+
+    /// See [`Picker::sample`]; most algorithms do not look at the time anything takes.
+    fn sample(&mut self, _members: &Members, _index: usize, _sample: Sample) {}
+
+    /// See [`Picker::pick`].
+    fn pick(&mut self, members: &Members, request: &Request<'_>) -> Option<usize>;
+}
+
+/// What has changed about a member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fact {
+    Weight,
+    /// How much of the weight counts now: all of it, a part, or nothing of a closed one.
+    Share,
+    Active,
+}
+
+/// One pick as an algorithm sees it.
+#[derive(Debug)]
+#[expect(dead_code, reason = "the algorithms that look at the client and the clock come next")]
+struct Request<'a> {
+    key: PickKey,
+    now: Instant,
+    tried: &'a [usize],
+}
+
+/// How long something took, and when that was known.
+#[derive(Debug, Clone, Copy)]
+#[expect(dead_code, reason = "the algorithm that looks at it comes next")]
+struct Sample {
+    took: Duration,
+    now: Instant,
+}

@@ -1,45 +1,209 @@
 //! Smooth weighted round-robin over a fixed cycle.
 //!
 //! The cycle lists every backend as often as its weight says, interleaved as evenly as possible
-//! (weights 5, 1, 1 give `a a b a c a a`). A cursor walks it and skips who is not eligible. Because
-//! the cycle does not change when a backend comes or goes, nobody's turn moves, and because the
-//! cursor passes a skipped place, its neighbour gets no double share.
+//! (weights 5, 1, 1 give `a a b a c a a`). A cursor walks it and skips who is closed. Because the
+//! cycle does not change when a backend comes or goes, nobody's turn moves, and because the cursor
+//! passes a skipped place, its neighbour gets no double share. When a weight changes the cycle is
+//! made anew, and the cursor is put where the others have had the turns they had before.
+//!
+//! A share is relative to the largest one: who has half of it lets every second turn pass. A pick
+//! walks over the turns that are let pass, one round at most.
 //!
 //! The interleaving is the one nginx made known ("smooth weighted round-robin", 2012): each turn
 //! everyone gains its weight, the richest is chosen and pays the sum of the weights.
 
+use super::members::Members;
+use super::open_set::OpenSet;
+use super::{Algorithm, Fact, Request, WHOLE};
+
 /// The cycle and the place in it.
-#[derive(Debug, Clone)]
-pub struct RoundRobin {
+#[derive(Debug)]
+pub(super) struct RoundRobin {
     cycle: Vec<u32>,
     cursor: usize,
+    /// The places in the cycle, sorted by member; a member's end where the next one's begin.
+    places: Vec<u32>,
+    begins: Vec<u32>,
+    /// The places of members that may be chosen.
+    open: OpenSet,
+    shares: Shares,
+    /// What each member has saved for its next turn, below the largest share.
+    credit: Vec<u16>,
 }
 
 impl RoundRobin {
-    /// A cycle over backends with these weights, by index. Weight 0 has no turn.
-    #[must_use]
-    pub fn new(weights: &[u16]) -> Self {
-        Self { cycle: cycle(weights), cursor: 0 }
+    pub(super) fn new(members: &Members) -> Self {
+        let mut new = Self {
+            cycle: Vec::new(),
+            cursor: 0,
+            places: Vec::new(),
+            begins: vec![0],
+            open: OpenSet::new(0),
+            shares: Shares::default(),
+            credit: Vec::new(),
+        };
+        new.rebuild(members, None);
+        new
     }
 
-    /// The next eligible backend, in constant time while most are; `None` if none is.
-    pub fn pick(&mut self, eligible: impl Fn(usize) -> bool) -> Option<usize> {
-        for _ in 0..self.cycle.len() {
-            let candidate = self.cycle[self.cursor] as usize;
-            self.cursor = (self.cursor + 1) % self.cycle.len();
-            if eligible(candidate) {
-                return Some(candidate);
+    fn rebuild(&mut self, members: &Members, changed: Option<usize>) {
+        let weights: Vec<u16> = (0..members.len()).map(|index| members.weight(index)).collect();
+        let cycle = cycle(&weights);
+        self.cursor = same_place(&self.cycle[..self.cursor], &cycle, weights.len(), changed);
+        self.lay_out(&cycle, weights.len());
+        self.open = OpenSet::new(cycle.len());
+        self.cycle = cycle;
+        self.credit.resize(weights.len(), 0);
+        self.shares = Shares { of: vec![0; weights.len()], ..Shares::default() };
+        for index in 0..weights.len() {
+            self.admit(members, index);
+        }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a cycle has far fewer than 2^32 places")]
+    fn lay_out(&mut self, cycle: &[u32], members: usize) {
+        self.begins = vec![0; members + 1];
+        for &member in cycle {
+            self.begins[member as usize + 1] += 1;
+        }
+        for member in 0..members {
+            self.begins[member + 1] += self.begins[member];
+        }
+        let mut free = self.begins.clone();
+        self.places = vec![0; cycle.len()];
+        for (place, &member) in cycle.iter().enumerate() {
+            self.places[free[member as usize] as usize] = place as u32;
+            free[member as usize] += 1;
+        }
+    }
+
+    /// Opens or closes a member's places, and notes its share.
+    fn admit(&mut self, members: &Members, index: usize) {
+        let share = if members.is_open(index) { members.share(index) } else { 0 };
+        let before = self.shares.replace(index, share);
+        if (before == 0) != (share == 0) {
+            self.credit[index] = 0;
+            let (begin, end) = (self.begins[index] as usize, self.begins[index + 1] as usize);
+            for &place in &self.places[begin..end] {
+                self.open.set(place as usize, share > 0);
             }
         }
-        None
     }
+
+    /// Whether a member takes its turn, or saves for a later one.
+    fn takes_turn(&mut self, index: usize) -> bool {
+        let (price, credit) = (self.shares.largest, &mut self.credit[index]);
+        *credit += self.shares.of[index];
+        let enough = *credit >= price;
+        if enough {
+            *credit = (*credit - price).min(price - 1);
+        }
+        enough
+    }
+}
+
+impl Algorithm for RoundRobin {
+    fn changed(&mut self, members: &Members, index: usize, fact: Fact) {
+        match fact {
+            Fact::Weight => self.rebuild(members, Some(index)),
+            Fact::Share => self.admit(members, index),
+            Fact::Active => {}
+        }
+    }
+
+    fn pick(&mut self, _: &Members, request: &Request<'_>) -> Option<usize> {
+        let mut passed = None;
+        for _ in 0..self.cycle.len() {
+            let place = self.open.next(self.cursor).or_else(|| self.open.next(0))?;
+            if passed.is_some_and(|(first, _)| first == place) {
+                break;
+            }
+            self.cursor = (place + 1) % self.cycle.len();
+            let index = self.cycle[place] as usize;
+            if request.tried.contains(&index) {
+                continue;
+            }
+            if self.takes_turn(index) {
+                return Some(index);
+            }
+            passed = passed.or(Some((place, index)));
+        }
+        let (place, index) = passed?;
+        self.cursor = (place + 1) % self.cycle.len();
+        Some(index)
+    }
+}
+
+/// The share of every member that may be chosen, and the largest of them.
+#[derive(Debug)]
+struct Shares {
+    of: Vec<u16>,
+    /// How many have each share.
+    count: Vec<u32>,
+    largest: u16,
+}
+
+impl Default for Shares {
+    fn default() -> Self {
+        Self { of: Vec::new(), count: vec![0; usize::from(WHOLE) + 1], largest: 0 }
+    }
+}
+
+impl Shares {
+    /// Notes a share, 0 for none; what it was before is returned.
+    fn replace(&mut self, index: usize, share: u16) -> u16 {
+        let before = std::mem::replace(&mut self.of[index], share);
+        if before > 0 {
+            self.count[usize::from(before)] -= 1;
+        }
+        if share > 0 {
+            self.count[usize::from(share)] += 1;
+        }
+        self.largest = self.largest.max(share);
+        while self.largest > 0 && self.count[usize::from(self.largest)] == 0 {
+            self.largest -= 1;
+        }
+        before
+    }
+}
+
+/// Where in a new cycle everybody but `changed` has had the turns of `served`, as nearly as can be.
+fn same_place(served: &[u32], cycle: &[u32], members: usize, changed: Option<usize>) -> usize {
+    let mut behind = vec![0i64; members];
+    for &member in served {
+        behind[member as usize] += 1;
+    }
+    let mut turns = vec![0i64; members];
+    for &member in cycle {
+        turns[member as usize] += 1;
+    }
+    let counts = |member: usize| Some(member) != changed;
+    let others = |member: &usize| counts(*member) && turns[*member] > 0;
+    let rounds = (0..members).filter(others).map(|m| behind[m] / turns[m]).min().unwrap_or(0);
+    for (had, turns) in behind.iter_mut().zip(turns) {
+        *had -= rounds * turns;
+    }
+    let mut away: i64 = (0..members).filter(|&m| counts(m)).map(|m| behind[m]).sum();
+    let mut best = (away, 0);
+    for (place, &member) in cycle.iter().enumerate() {
+        let behind = &mut behind[member as usize];
+        *behind -= 1;
+        if counts(member as usize) {
+            away += if *behind >= 0 { -1 } else { 1 };
+        }
+        if away < best.0 {
+            best = (away, place + 1);
+        }
+    }
+    best.1 % cycle.len().max(1)
 }
 
 fn cycle(weights: &[u16]) -> Vec<u32> {
     let divisor = weights.iter().fold(0, |a, &b| common_divisor(a, b.into())).max(1);
     let weights: Vec<u32> = weights.iter().map(|&weight| u32::from(weight) / divisor).collect();
     let total: usize = weights.iter().map(|&weight| weight as usize).sum();
-    if total.saturating_mul(weights.len()) <= SMOOTH_WORK {
+    let equal = weights.iter().all(|&weight| weight <= 1);
+    if !equal && total.saturating_mul(weights.len()) <= SMOOTH_WORK {
         smooth(&weights, total)
     } else {
         spread(&weights)
@@ -81,52 +245,106 @@ fn common_divisor(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// Steps that the exact interleaving may take: some hundredths of a second.
-const SMOOTH_WORK: usize = 50_000_000;
+/// Steps that the exact interleaving may take: some thousandths of a second, as traffic waits for
+/// it when a weight is changed.
+const SMOOTH_WORK: usize = 4_000_000;
 const SPAN: u64 = 1 << 40;
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
 mod tests {
+    use super::super::{Member, PickKey, Picker, Policy};
     use super::*;
     use proptest::prelude::*;
+    use std::time::Instant;
 
-    fn take(picker: &mut RoundRobin, count: usize, eligible: impl Fn(usize) -> bool) -> String {
+    fn picker(weights: &[u16]) -> Picker {
+        let member = |(index, &weight): (usize, &u16)| Member::new(&format!("b{index}"), weight);
+        let members: Vec<Member> = weights.iter().enumerate().map(member).collect();
+        Picker::new(Policy::RoundRobin, &members, 7)
+    }
+
+    fn one(picker: &mut Picker, tried: &[usize]) -> Option<usize> {
+        picker.pick(PickKey::LOCAL, Instant::now(), tried)
+    }
+
+    fn take(picker: &mut Picker, count: usize) -> String {
         (0..count)
-            .map(|_| picker.pick(&eligible).map_or("-", |index| &"abcdefgh"[index..=index]))
+            .map(|_| one(picker, &[]).map_or("-", |index| &"abcdefgh"[index..=index]))
             .collect()
     }
 
     #[test]
     fn the_first_turn_is_the_first_backends() {
-        assert_eq!(take(&mut RoundRobin::new(&[1, 1, 1]), 7, |_| true), "abcabca");
+        assert_eq!(take(&mut picker(&[1, 1, 1]), 7), "abcabca");
     }
 
     #[test]
     fn weights_are_interleaved() {
-        assert_eq!(take(&mut RoundRobin::new(&[5, 1, 1]), 7, |_| true), "aabacaa");
-        assert_eq!(take(&mut RoundRobin::new(&[4, 2]), 6, |_| true), "abaaba");
+        assert_eq!(take(&mut picker(&[5, 1, 1]), 7), "aabacaa");
+        assert_eq!(take(&mut picker(&[4, 2]), 6), "abaaba");
     }
 
     #[test]
     fn weight_zero_takes_nothing() {
-        assert_eq!(take(&mut RoundRobin::new(&[1, 0, 1]), 4, |_| true), "acac");
-        assert_eq!(RoundRobin::new(&[0]).pick(|_| true), None);
-        assert_eq!(RoundRobin::new(&[]).pick(|_| true), None);
+        assert_eq!(take(&mut picker(&[1, 0, 1]), 4), "acac");
+        assert_eq!(take(&mut picker(&[0]), 1), "-");
+        assert_eq!(take(&mut picker(&[]), 1), "-");
     }
 
     #[test]
     fn a_dead_ones_turns_are_shared_out_evenly() {
-        assert_eq!(take(&mut RoundRobin::new(&[1, 1, 1, 1]), 6, |i| i != 1), "acdacd");
-        assert_eq!(take(&mut RoundRobin::new(&[1, 1, 1]), 4, |_| false), "----");
+        let mut picker = picker(&[1, 1, 1, 1]);
+        picker.set_open(1, false);
+        assert_eq!(take(&mut picker, 6), "acdacd");
+        for index in [0, 2, 3] {
+            picker.set_open(index, false);
+        }
+        assert_eq!(take(&mut picker, 2), "--");
     }
 
     #[test]
     fn a_flap_moves_nobodys_turn() {
-        let mut steady = RoundRobin::new(&[1, 1, 1]);
-        let mut flapping = steady.clone();
-        assert_eq!(take(&mut steady, 3, |_| true), "abc");
-        assert_eq!(take(&mut flapping, 2, |i| i != 1), "ac");
-        assert_eq!(take(&mut steady, 3, |_| true), take(&mut flapping, 3, |_| true));
+        let (mut steady, mut flapping) = (picker(&[1, 1, 1]), picker(&[1, 1, 1]));
+        assert_eq!(take(&mut steady, 3), "abc");
+        flapping.set_open(1, false);
+        assert_eq!(take(&mut flapping, 2), "ac");
+        flapping.set_open(1, true);
+        assert_eq!(take(&mut steady, 3), take(&mut flapping, 3));
+    }
+
+    #[test]
+    fn a_new_weight_or_member_moves_nobody_elses_turn() {
+        let mut picker = picker(&[1, 1, 1, 1]);
+        assert_eq!(take(&mut picker, 2), "ab");
+        picker.set_weight(1, 2);
+        assert_eq!(take(&mut picker, 3).replace('b', ""), "cd");
+        assert_eq!(picker.add(Member::new("new", 1)), 4);
+        assert_eq!(take(&mut picker, 12).replace(['b', 'e'], ""), "acdacd");
+        picker.set_weight(1, 0);
+        assert_eq!(take(&mut picker, 8).matches('b').count(), 0);
+    }
+
+    #[test]
+    fn half_a_share_lets_every_second_turn_pass() {
+        let mut picker = picker(&[1, 1, 1]);
+        picker.set_share(1, WHOLE / 2);
+        assert_eq!(take(&mut picker, 10), "acabcacabc");
+        picker.set_share(1, 0);
+        assert_eq!(take(&mut picker, 4), "acac");
+    }
+
+    #[test]
+    fn small_shares_alone_are_all_there_is() {
+        let mut picker = picker(&[1, 1, 1]);
+        for index in 0..3 {
+            picker.set_share(index, 1);
+        }
+        assert_eq!(take(&mut picker, 6), "abcabc");
+        picker.set_share(0, WHOLE);
+        assert_eq!(one(&mut picker, &[0]), Some(1), "its share is no reason to refuse a client");
+        assert_eq!(one(&mut picker, &[0]), Some(2));
+        assert_eq!(one(&mut picker, &[0, 1, 2]), None);
     }
 
     proptest! {
@@ -138,18 +356,61 @@ mod tests {
             let divisor = weights.iter().fold(0, |a, &b| common_divisor(a, b.into())).max(1);
             let total: usize = weights.iter().map(|&w| usize::from(w)).sum::<usize>();
             let window = total / divisor as usize;
-            let mut picker = RoundRobin::new(&weights);
+            let mut picker = picker(&weights);
             for _ in 0..skip {
-                picker.pick(|_| true);
+                one(&mut picker, &[]);
             }
             let mut counts = vec![0u32; weights.len()];
             for _ in 0..window {
-                if let Some(index) = picker.pick(|_| true) {
+                if let Some(index) = one(&mut picker, &[]) {
                     counts[index] += 1;
                 }
             }
             let expected: Vec<u32> = weights.iter().map(|&w| u32::from(w) / divisor).collect();
             prop_assert_eq!(counts, expected);
+        }
+
+        /// Whatever is opened and closed, the open ones share by weight to within one round.
+        #[test]
+        fn closed_ones_leave_the_others_their_proportions(
+            weights in prop::collection::vec(1u16..12, 2..9),
+            closed in prop::collection::vec(any::<bool>(), 9),
+            rounds in 1u32..5,
+        ) {
+            let mut picker = picker(&weights);
+            for (index, &closed) in closed.iter().enumerate().take(weights.len()) {
+                picker.set_open(index, !closed);
+            }
+            let open: Vec<usize> = (0..weights.len()).filter(|&index| !closed[index]).collect();
+            let divisor = weights.iter().fold(0, |a, &b| common_divisor(a, b.into()));
+            let sum: u32 = open.iter().map(|&index| u32::from(weights[index]) / divisor).sum();
+            let mut counts = vec![0u32; weights.len()];
+            for _ in 0..if open.is_empty() { 0 } else { rounds * sum } {
+                counts[one(&mut picker, &[]).unwrap()] += 1;
+            }
+            let due = |(&weight, &closed): (&u16, &bool)| {
+                if closed { 0 } else { u32::from(weight) / divisor * rounds }
+            };
+            prop_assert_eq!(counts, weights.iter().zip(&closed).map(due).collect::<Vec<_>>());
+        }
+
+        /// A change of one weight neither skips nor repeats more than a turn of anybody else.
+        #[test]
+        fn a_changed_weight_costs_the_others_no_turn(
+            size in 2usize..9,
+            before in 0usize..30,
+            index in any::<prop::sample::Index>(),
+            weight in 0u16..9,
+        ) {
+            let (mut steady, mut other) = (picker(&vec![1; size]), picker(&vec![1; size]));
+            let changed = index.index(size);
+            prop_assert_eq!(take(&mut steady, before), take(&mut other, before));
+            other.set_weight(changed, weight);
+            let mine = |picks: String| picks.replace(&"abcdefgh"[changed..=changed], "");
+            let steady = mine(take(&mut steady, 4 * size));
+            let other = mine(take(&mut other, 4 * (size + usize::from(weight))));
+            let both = steady.len().min(other.len());
+            prop_assert_eq!(&steady[..both], &other[..both]);
         }
 
         #[test]
