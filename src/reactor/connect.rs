@@ -135,8 +135,8 @@ impl Reactor {
 
     pub(super) fn connected(&mut self, slot: usize) {
         let pool = self.pool_of(slot);
+        self.pairs.connected(slot);
         let entry = self.pairs.get_mut(slot);
-        entry.lacks_keepalive = true;
         let Some(choice) = entry.backend else { return };
         if self.access_log == AccessLog::Both {
             let name = &self.listeners[entry.listener].name;

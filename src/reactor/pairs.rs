@@ -138,6 +138,15 @@ impl Pairs {
         }
     }
 
+    /// A pair was connected: what its connect could have taken at most is no matter any more.
+    pub(super) fn connected(&mut self, slot: usize) {
+        let entry = &mut self.slab[slot];
+        entry.lacks_keepalive = true;
+        if let Some(deadline) = entry.next_deadline() {
+            self.timers.move_to(slot, deadline);
+        }
+    }
+
     /// A pair whose deadline, or its time for keepalive, has come.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<usize> {
         while let Some(slot) = self.timers.pop_due(now) {
