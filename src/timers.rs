@@ -28,9 +28,9 @@ impl Timers {
         }
     }
 
-    /// Moves the entry of `key`, if there is one, to `deadline`, be that earlier or later. Worth its
-    /// price where an entry is known to be far too early: one that fires finds its owner out of
-    /// every cache.
+    /// Moves the entry of `key`, if there is one, to `deadline`, be that earlier or later. Worth
+    /// its price where an entry is known to be far too early: one that fires finds its owner out
+    /// of every cache.
     pub fn move_to(&mut self, key: usize, deadline: Instant) {
         let Some(place) = self.place(key) else { return };
         let is_later = self.heap[place].deadline < deadline;
