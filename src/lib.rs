@@ -23,6 +23,7 @@
 //! - While a flow holds bytes its source is not read: memory is bounded by what is open.
 
 pub mod answer;
+pub mod check;
 pub mod cli;
 pub mod config;
 pub mod demo;

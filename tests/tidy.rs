@@ -10,15 +10,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Which module may use which, from the top down: each uses only what stands below it.
-const ARROWS: [(&str, &[&str]); 15] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("main", &["answer", "cli", "config", "demo", "logging", "reactor"]),
     ("lib", &[]),
     ("demo", &["cli", "config", "reactor"]),
     (
         "reactor",
-        &["answer", "config", "edge", "http", "lifecycle", "pair", "pool", "stats", "timers"],
+        &[
+            "answer",
+            "check",
+            "config",
+            "edge",
+            "http",
+            "lifecycle",
+            "pair",
+            "pool",
+            "stats",
+            "timers",
+        ],
     ),
     ("answer", &["http"]),
+    ("check", &["http"]),
     ("stats", &["pair"]),
     ("pair", &["edge", "http"]),
     ("pool", &["timers"]),
