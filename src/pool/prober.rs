@@ -1,60 +1,70 @@
-//! When to probe whom.
+//! When to ask whom.
 //!
-//! The first probe of every backend is due at once. After a result the next one follows in
-//! `interval`, or in `fast_interval` while the state is about to change, spread by a tenth either
-//! way; the first steady wait is drawn from a whole interval, so that the probes of a large pool
-//! do not march in step. A failed connect of real traffic asks for a probe at once, but not more
-//! often than every [`SOONEST`]. Opening and timing the probes is the reactor's.
+//! A poll is one question to one place, asked again and again on behalf of all who want to know the
+//! answer: backends of several pools, or several backends of one. What is asked, and where, is not
+//! known here; nor is who a user is.
+//!
+//! The first time of every poll is due at once. After a result the next one follows in
+//! `interval`, or in `fast_interval` while the state of any user is about to change, spread by a
+//! tenth either way; the first steady wait is drawn from a whole interval, so that the probes of a
+//! large pool do not march in step. A failed connect of real traffic asks for a probe at once, but
+//! not more often than every [`SOONEST`]. Opening and timing the probes is the reactor's.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use crate::timers::Timers;
 
-/// The schedule of all probed backends.
+/// The schedule of all polls. `U` is who wants to know: each waits for one poll.
 #[derive(Debug)]
-pub struct Prober {
-    targets: Vec<Probed>,
-    numbers: HashMap<(usize, usize), usize>,
+pub struct Prober<U> {
+    polls: Vec<Poll<U>>,
+    numbers: HashMap<U, usize>,
     due: Timers,
     random: Random,
 }
 
-impl Prober {
+impl<U: Copy + Eq + Hash> Prober<U> {
     /// An empty schedule. Equal seeds give equal schedules.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
-            targets: Vec::new(),
+            polls: Vec::new(),
             numbers: HashMap::new(),
             due: Timers::default(),
             random: Random(seed | 1),
         }
     }
 
-    /// Adds a backend whose first probe is due at `now`; its number is returned.
-    pub fn add(&mut self, pool: usize, backend: usize, pace: Pace, now: Instant) -> usize {
-        let number = self.targets.len();
-        self.targets.push(Probed {
-            pool,
-            backend,
+    /// Adds a poll that is due at `now`; its number is returned.
+    pub fn add(&mut self, pace: Pace, now: Instant) -> usize {
+        let number = self.polls.len();
+        self.polls.push(Poll {
+            users: Vec::new(),
             pace,
             next: Some(now),
             ended: None,
             settled: false,
         });
-        self.numbers.insert((pool, backend), number);
         self.due.arm(number, now);
         number
     }
 
-    /// A backend that is to be probed now; its probe counts as running until [`Self::finished`].
+    /// From now on the results of a poll are for this user too.
+    pub fn join(&mut self, number: usize, user: U) {
+        let before = self.numbers.insert(user, number);
+        assert!(before.is_none(), "a user waits for one poll");
+        self.polls[number].users.push(user);
+    }
+
+    /// A poll that is due; it counts as running until [`Self::finished`].
     pub fn pop_due(&mut self, now: Instant) -> Option<usize> {
         while let Some(number) = self.due.pop_due(now) {
-            let target = &mut self.targets[number];
-            match target.next {
+            let poll = &mut self.polls[number];
+            match poll.next {
                 Some(next) if next <= now => {
-                    target.next = None;
+                    poll.next = None;
                     return Some(number);
                 }
                 Some(next) => self.due.arm(number, next),
@@ -64,55 +74,62 @@ impl Prober {
         None
     }
 
-    /// A probe ended; the next is scheduled. `turning`: its results may soon change the state.
+    /// A poll has a result, or was not made after all; the next is scheduled. `turning`: its
+    /// results may soon change the state of a user.
     pub fn finished(&mut self, number: usize, turning: bool, now: Instant) {
-        let target = &mut self.targets[number];
+        let poll = &mut self.polls[number];
         let wait = if turning {
-            self.random.around(target.pace.fast_interval)
-        } else if target.settled {
-            self.random.around(target.pace.interval)
+            self.random.around(poll.pace.fast_interval)
+        } else if poll.settled {
+            self.random.around(poll.pace.interval)
         } else {
-            target.settled = true;
-            self.random.within(target.pace.interval)
+            poll.settled = true;
+            self.random.within(poll.pace.interval)
         };
-        target.ended = Some(now);
-        target.next = Some(now + wait);
+        poll.ended = Some(now);
+        poll.next = Some(now + wait);
         self.due.arm(number, now + wait);
     }
 
-    /// Real traffic failed to connect to a backend: probe it soon, if it is probed at all.
-    pub fn hurry(&mut self, pool: usize, backend: usize, now: Instant) {
-        let Some(&number) = self.numbers.get(&(pool, backend)) else { return };
-        let target = &mut self.targets[number];
-        let soonest = target.ended.map_or(now, |ended| now.max(ended + SOONEST));
-        if target.next.is_some_and(|next| next > soonest) {
-            target.next = Some(soonest);
+    /// A user wants a result soon, such as when real traffic failed; others get it too.
+    pub fn hurry(&mut self, user: U, now: Instant) {
+        if let Some(&number) = self.numbers.get(&user) {
+            self.hurry_poll(number, now);
+        }
+    }
+
+    /// The same for a poll by number, such as when the place it goes to has moved.
+    pub fn hurry_poll(&mut self, number: usize, now: Instant) {
+        let poll = &mut self.polls[number];
+        let soonest = poll.ended.map_or(now, |ended| now.max(ended + SOONEST));
+        if poll.next.is_some_and(|next| next > soonest) {
+            poll.next = Some(soonest);
             self.due.arm(number, soonest);
         }
     }
 
-    /// The pool and backend behind a number.
+    /// Who wants the results of a poll.
     #[must_use]
-    pub fn target(&self, number: usize) -> (usize, usize) {
-        (self.targets[number].pool, self.targets[number].backend)
+    pub fn users(&self, number: usize) -> &[U] {
+        &self.polls[number].users
     }
 
-    /// How long a probe of this backend may take.
+    /// How long one probe may take.
     #[must_use]
     pub fn timeout(&self, number: usize) -> Duration {
-        self.targets[number].pace.timeout
+        self.polls[number].pace.timeout
     }
 
-    /// How many backends are probed.
+    /// How many polls there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.targets.len()
+        self.polls.len()
     }
 
-    /// Whether no backend is probed.
+    /// Whether there is no poll.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.targets.is_empty()
+        self.polls.is_empty()
     }
 
     /// When [`Self::pop_due`] should be asked next.
@@ -122,8 +139,8 @@ impl Prober {
     }
 }
 
-/// How often a backend is probed, and how long a probe may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How often a question is asked, and how long one probe may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pace {
     /// Between probes in a steady state.
     pub interval: Duration,
@@ -134,9 +151,8 @@ pub struct Pace {
 }
 
 #[derive(Debug)]
-struct Probed {
-    pool: usize,
-    backend: usize,
+struct Poll<U> {
+    users: Vec<U>,
     pace: Pace,
     next: Option<Instant>,
     ended: Option<Instant>,
@@ -181,7 +197,15 @@ mod tests {
         timeout: Duration::from_secs(2),
     };
 
-    fn next_due(prober: &mut Prober, mut now: Instant) -> Instant {
+    /// With one poll, and these users.
+    fn prober_for(users: &[u32], now: Instant) -> Prober<u32> {
+        let mut prober = Prober::new(7);
+        let number = prober.add(PACE, now);
+        users.iter().for_each(|&user| prober.join(number, user));
+        prober
+    }
+
+    fn next_due(prober: &mut Prober<u32>, mut now: Instant) -> Instant {
         loop {
             match prober.pop_due(now) {
                 Some(_) => return now,
@@ -194,8 +218,9 @@ mod tests {
     fn all_first_probes_are_due_at_once() {
         let now = Instant::now();
         let mut prober = Prober::new(7);
-        for backend in 0..3 {
-            prober.add(0, backend, PACE, now);
+        for user in 0..3 {
+            let number = prober.add(PACE, now);
+            prober.join(number, user);
         }
         let mut due: Vec<_> = std::iter::from_fn(|| prober.pop_due(now)).collect();
         due.sort_unstable();
@@ -206,8 +231,7 @@ mod tests {
     fn waits_stay_within_a_tenth_and_differ() {
         for (turning, wait) in [(false, PACE.interval), (true, PACE.fast_interval)] {
             let mut now = Instant::now();
-            let mut prober = Prober::new(7);
-            prober.add(0, 0, PACE, now);
+            let mut prober = prober_for(&[0], now);
             assert_eq!(prober.pop_due(now), Some(0));
             prober.finished(0, false, now);
             now = next_due(&mut prober, now);
@@ -226,23 +250,50 @@ mod tests {
     #[test]
     fn a_running_probe_is_not_started_again() {
         let now = Instant::now();
-        let mut prober = Prober::new(7);
-        prober.add(0, 0, PACE, now);
+        let mut prober = prober_for(&[0], now);
         assert_eq!(prober.pop_due(now), Some(0));
-        prober.hurry(0, 0, now);
+        prober.hurry(0, now);
         assert_eq!(prober.pop_due(now + PACE.interval * 9), None);
     }
 
     #[test]
     fn traffic_can_hurry_a_probe_but_not_flood() {
         let now = Instant::now();
-        let mut prober = Prober::new(7);
-        prober.add(0, 0, PACE, now);
+        let mut prober = prober_for(&[0], now);
         prober.pop_due(now);
         prober.finished(0, false, now);
         prober.finished(0, false, now);
-        prober.hurry(0, 0, now);
+        prober.hurry(0, now);
         assert_eq!(prober.pop_due(now), None, "too soon after the last");
         assert_eq!(prober.pop_due(now + SOONEST), Some(0));
+    }
+
+    #[test]
+    fn a_poll_that_one_user_hurries_is_made_once_and_keeps_its_pace_for_all() {
+        let now = Instant::now();
+        let mut prober = prober_for(&[3, 4], now);
+        assert_eq!(prober.pop_due(now), Some(0));
+        prober.finished(0, false, now);
+        let later = now + PACE.interval * 2;
+        prober.pop_due(later);
+        prober.finished(0, false, later);
+        let soon = later + SOONEST;
+        prober.hurry(4, soon);
+        prober.hurry(3, soon);
+        assert_eq!((prober.pop_due(soon), prober.pop_due(soon)), (Some(0), None));
+        assert_eq!(prober.users(0), [3, 4], "the result is for both");
+        prober.finished(0, false, soon);
+        assert_eq!(prober.pop_due(soon + PACE.interval / 2), None, "the pace counts from here");
+    }
+
+    #[test]
+    fn one_who_waits_for_nothing_hurries_nothing() {
+        let now = Instant::now();
+        let mut prober = prober_for(&[3], now);
+        prober.pop_due(now);
+        prober.finished(0, false, now);
+        let due = prober.next();
+        prober.hurry(9, now + SOONEST);
+        assert_eq!(prober.next(), due);
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::pairs::{Choice, Failure};
+use super::polls;
 use super::report::{Access, BackendName};
 use super::resolver::User;
 use super::socket::{Socket, is_our_shortage, is_out_of_ports, words};
@@ -116,8 +117,8 @@ impl Reactor {
         let change = self.pools[pool].connect_failed(backend, self.now);
         self.tell_change(pool, backend, change, "connects fail");
         if self.lifecycle.is_running() {
-            self.prober.hurry(pool, backend, self.now);
-            self.resolver.hurry(User { pool, backend }, self.now);
+            self.prober.hurry(polls::User::health(pool, backend), self.now);
+            self.resolver.hurry(User::Backend { pool, backend }, self.now);
         }
     }
 

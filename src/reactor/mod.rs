@@ -12,6 +12,7 @@ mod listener;
 mod pairs;
 mod parting;
 mod pipe;
+mod polls;
 mod probes;
 mod relay;
 mod report;
@@ -38,6 +39,7 @@ use guests::Guests;
 use listener::Acceptor;
 use pairs::Pairs;
 use parting::Parting;
+use polls::Polls;
 use probes::Probes;
 use relay::Farewell;
 use report::Sparing;
@@ -69,7 +71,8 @@ pub struct Reactor {
     pairs: Pairs,
     parting: Parting,
     guests: Guests,
-    prober: Prober,
+    prober: Prober<polls::User>,
+    polls: Polls,
     probes: Probes,
     stats: Stats,
     next_id: u64,

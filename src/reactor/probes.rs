@@ -1,22 +1,25 @@
-//! Probes in flight: non-blocking connects whose only purpose is their outcome.
+//! Probes in flight: one connection each, on which one question is asked.
 //!
-//! A probe passes as soon as it is connected. It then says goodbye with a FIN and stays until the
-//! backend has said it too, so that a backend that speaks first is not answered with a reset; its
-//! next probe, or the end of its time, drops it. A probe that fails tries the next address of its
-//! backend; the backend has failed when all have.
+//! What is said and what the answers mean is decided by a [`Conversation`]; here are the sockets,
+//! and the one deadline over connect and conversation. A probe that fails tries the next address
+//! of its place; the place has failed when all have.
+//!
+//! With the verdict a probe says goodbye and finishes its side, unless the peer is to finish first,
+//! and stays until the peer has finished too. So a server that is still speaking, or speaks first,
+//! is not answered with a reset. The next probe of that place, or the end of its time, drops it.
 
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use mio::Registry;
 use slab::Slab;
 
+use super::polls::Polls;
 use super::socket::{Socket, SourcePorts, is_our_fault, words};
 use super::token::Source;
+use crate::check::{Conversation, Found, Heard, Next};
 use crate::pair::endpoint::{Ready, Stream};
-use crate::pool::Pool;
-use crate::pool::backend::Attempt;
-use crate::pool::prober::Prober;
+use crate::pool::backend::Target;
 use crate::timers::Timers;
 
 /// All probes under way.
@@ -29,11 +32,20 @@ pub(super) struct Probes {
 
 impl Probes {
     /// Starts the probe with this number; an outcome is known at once if it could not be made.
-    pub(super) fn start(&mut self, number: usize, scene: &Scene<'_>) -> Option<Outcome> {
+    pub(super) fn start(
+        &mut self,
+        number: usize,
+        timeout: Duration,
+        scene: &Scene<'_>,
+    ) -> Option<Outcome> {
         self.slab.retain(|_, probe| probe.probing.number != number);
-        let (pool, backend) = scene.prober.target(number);
-        let attempt = scene.pools[pool].backend(backend).first_attempt();
-        self.attempt(Probing { number, attempt, started: scene.now }, scene)
+        let mut targets = scene.polls.targets(number);
+        targets.reverse();
+        let probing = Probing { number, targets, timeout, started: scene.now };
+        if probing.targets.is_empty() {
+            return Some(probing.outcome(Verdict::Unknown("no address".into()), scene.now));
+        }
+        self.attempt(probing, scene)
     }
 
     pub(super) fn mark(&mut self, slot: usize, ready: Ready) {
@@ -49,10 +61,11 @@ impl Probes {
         while let Some(slot) = self.timers.pop_due(scene.now) {
             match self.slab.get(slot) {
                 Some(probe) if probe.deadline > scene.now => self.timers.arm(slot, probe.deadline),
-                Some(probe) if probe.passed => drop(self.slab.remove(slot)),
-                Some(_) => {
-                    let probing = self.slab.remove(slot).probing;
-                    outcomes.extend(self.failed(probing, "timed out".into(), scene));
+                Some(probe) => {
+                    let reason = probe.lateness();
+                    let Probe { socket, probing, .. } = self.slab.remove(slot);
+                    socket.close_politely(scratch);
+                    outcomes.extend(reason.and_then(|reason| self.failed(probing, reason, scene)));
                 }
                 None => {}
             }
@@ -70,11 +83,9 @@ impl Probes {
         self.marked.clear();
     }
 
+    /// Connects to the next target, which there must be.
     fn attempt(&mut self, probing: Probing, scene: &Scene<'_>) -> Option<Outcome> {
-        let (pool, backend) = scene.prober.target(probing.number);
-        let Some(target) = scene.pools[pool].backend(backend).target(probing.attempt) else {
-            return Some(probing.outcome(Verdict::Unknown("no address".into()), scene.now));
-        };
+        let target = probing.target()?;
         let entry = self.slab.vacant_entry();
         let slot = entry.key();
         let started = Socket::connect(target).and_then(|mut socket| {
@@ -83,8 +94,11 @@ impl Probes {
         });
         match started {
             Ok(socket) => {
-                let deadline = scene.now + scene.prober.timeout(probing.number);
-                entry.insert(Probe { socket, probing, deadline, passed: false });
+                let deadline = scene.now + probing.timeout;
+                let conversation = scene.polls.question(probing.number).open();
+                let stage = Stage::Connecting;
+                let unsent = Vec::new();
+                entry.insert(Probe { socket, probing, conversation, stage, unsent, deadline });
                 self.timers.arm(slot, deadline);
                 None
             }
@@ -103,38 +117,40 @@ impl Probes {
         scratch: &mut [u8],
     ) -> Option<Outcome> {
         let probe = self.slab.get_mut(slot)?;
-        if probe.passed {
-            if probe.is_over(scratch) {
-                self.slab.remove(slot);
+        let verdict = match probe.stage {
+            Stage::Connecting => match probe.connected(ready, scene) {
+                Ok(false) => return None,
+                Ok(true) => probe.converse(scratch),
+                Err(reason) => Some(Err(reason)),
+            },
+            Stage::Talking => probe.converse(scratch),
+            Stage::Parting => None,
+        };
+        let outcome = match verdict {
+            None => None,
+            Some(Err(reason)) if probe.stage == Stage::Connecting || probe.has_alternative() => {
+                let Probe { socket, probing, .. } = self.slab.remove(slot);
+                socket.close_politely(scratch);
+                return self.failed(probing, reason, scene);
             }
-            return None;
-        }
-        if ready.has(Ready::ERROR)
-            && let Err(error) = probe.socket.establish()
-        {
-            let probing = self.slab.remove(slot).probing;
-            return self.failed(probing, words(&error), scene);
-        }
-        if !ready.has(Ready::WRITABLE) {
-            return None;
-        }
-        if probe.met_itself(scene) {
-            let probing = self.slab.remove(slot).probing;
-            return self.failed(probing, "connection refused".into(), scene);
-        }
-        probe.passed = true;
-        let outcome = probe.probing.outcome(Verdict::Passed, scene.now);
-        if probe.socket.finish().is_err() || probe.is_over(scratch) {
+            Some(verdict) => {
+                probe.part(scene.now);
+                self.timers.arm(slot, probe.deadline);
+                let verdict = verdict.map_or_else(Verdict::Failed, Verdict::Passed);
+                Some(probe.probing.clone().outcome(verdict, scene.now))
+            }
+        };
+        if probe.stage == Stage::Parting && probe.is_over(scratch) {
             self.slab.remove(slot);
         }
-        Some(outcome)
+        outcome
     }
 
-    /// One address did not answer: try the next, or report.
+    /// One address has failed: try the next, or report.
     fn failed(&mut self, probing: Probing, reason: String, scene: &Scene<'_>) -> Option<Outcome> {
-        let (pool, backend) = scene.prober.target(probing.number);
-        let next = Probing { attempt: probing.attempt.next(), ..probing };
-        if scene.pools[pool].backend(backend).target(next.attempt).is_some() {
+        let mut next = probing.clone();
+        next.targets.pop();
+        if !next.targets.is_empty() {
             return self.attempt(next, scene);
         }
         Some(probing.outcome(Verdict::Failed(reason), scene.now))
@@ -146,8 +162,7 @@ impl Probes {
 pub(super) struct Scene<'a> {
     pub(super) now: Instant,
     pub(super) registry: &'a Registry,
-    pub(super) prober: &'a Prober,
-    pub(super) pools: &'a [Pool],
+    pub(super) polls: &'a Polls,
     pub(super) source_ports: &'a SourcePorts,
 }
 
@@ -155,14 +170,15 @@ pub(super) struct Scene<'a> {
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) number: usize,
-    pub(super) attempt: Attempt,
     pub(super) verdict: Verdict,
+    /// The address that was tried last: the one that passed.
+    pub(super) target: Option<Target>,
     pub(super) took: Duration,
 }
 
 #[derive(Debug)]
 pub(super) enum Verdict {
-    Passed,
+    Passed(Found),
     Failed(String),
     /// The probe could not be made; that says nothing about the backend.
     Unknown(String),
@@ -172,16 +188,109 @@ pub(super) enum Verdict {
 struct Probe {
     socket: Socket,
     probing: Probing,
+    conversation: Box<dyn Conversation>,
+    stage: Stage,
+    /// What the socket did not take yet.
+    unsent: Vec<u8>,
     deadline: Instant,
-    passed: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Connecting,
+    Talking,
+    /// The verdict is known.
+    Parting,
 }
 
 impl Probe {
-    /// Whether the connect has met its own source port: nobody is there.
-    fn met_itself(&self, scene: &Scene<'_>) -> bool {
-        let (pool, backend) = scene.prober.target(self.probing.number);
-        let target = scene.pools[pool].backend(backend).target(self.probing.attempt);
-        target.is_some_and(|target| self.socket.is_connected_to_itself(target, scene.source_ports))
+    /// Whether the connection stands by now, or why it never will.
+    fn connected(&mut self, ready: Ready, scene: &Scene<'_>) -> Result<bool, String> {
+        if ready.has(Ready::ERROR) {
+            self.socket.establish().map_err(|error| words(&error))?;
+        }
+        if !ready.has(Ready::WRITABLE) {
+            return Ok(false);
+        }
+        let target = self.probing.target();
+        if target
+            .is_some_and(|target| self.socket.is_connected_to_itself(target, scene.source_ports))
+        {
+            return Err("connection refused".into());
+        }
+        Ok(true)
+    }
+
+    /// Says and hears what can be said and heard now.
+    fn converse(&mut self, scratch: &mut [u8]) -> Option<Result<Found, String>> {
+        if self.stage == Stage::Connecting {
+            self.stage = Stage::Talking;
+            let heard = self.conversation.begin();
+            if let Some(verdict) = self.follow(heard) {
+                return Some(verdict);
+            }
+        }
+        self.flush();
+        // Every conversation comes to a verdict within a bounded number of bytes.
+        loop {
+            match self.socket.read(scratch) {
+                Ok(0) => return Some(self.conversation.end()),
+                Ok(count) => {
+                    let mut input = &scratch[..count];
+                    while !input.is_empty() {
+                        let heard = self.conversation.hear(&mut input);
+                        if let Some(verdict) = self.follow(heard) {
+                            return Some(verdict);
+                        }
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let awaited = self.conversation.awaited();
+                    return Some(Err(format!("{} while waiting for {awaited}", words(&error))));
+                }
+            }
+        }
+    }
+
+    fn follow(&mut self, heard: Heard) -> Option<Result<Found, String>> {
+        let (bytes, verdict) = match heard {
+            Ok(Next::Listen) => return None,
+            Ok(Next::Say(bytes)) => (bytes, None),
+            Ok(Next::Passed { found, farewell }) => (farewell, Some(Ok(found))),
+            Err(reason) => (Vec::new(), Some(Err(reason))),
+        };
+        self.unsent.extend(bytes);
+        self.flush();
+        verdict
+    }
+
+    /// Sends what can be sent. A broken connection is told by reading, after what came before.
+    fn flush(&mut self) {
+        while !self.unsent.is_empty() {
+            match self.socket.write(&self.unsent) {
+                Ok(count) => drop(self.unsent.drain(..count)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.unsent.clear(),
+            }
+        }
+    }
+
+    /// Whether another address is left to try.
+    fn has_alternative(&self) -> bool {
+        self.probing.targets.len() > 1
+    }
+
+    /// Nothing more is to be learned: from here on it is about leaving in order.
+    fn part(&mut self, now: Instant) {
+        self.stage = Stage::Parting;
+        self.deadline = now + self.probing.timeout;
+        if !self.conversation.waits_for_the_end() {
+            // On a connection that has ended already there is nothing to finish.
+            let _ = self.socket.finish();
+        }
     }
 
     /// Reads away what the backend said; true when it has finished too.
@@ -195,19 +304,36 @@ impl Probe {
         }
         true
     }
+
+    /// Why it has failed now that its time is over, if it has.
+    fn lateness(&self) -> Option<String> {
+        match self.stage {
+            Stage::Connecting => Some("timed out".into()),
+            Stage::Talking => {
+                Some(format!("timed out waiting for {}", self.conversation.awaited()))
+            }
+            Stage::Parting => None,
+        }
+    }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Probing {
     number: usize,
-    attempt: Attempt,
+    /// Where to try, the next one last.
+    targets: Vec<Target>,
+    timeout: Duration,
     started: Instant,
 }
 
 impl Probing {
-    fn outcome(self, verdict: Verdict, now: Instant) -> Outcome {
+    fn target(&self) -> Option<&Target> {
+        self.targets.last()
+    }
+
+    fn outcome(mut self, verdict: Verdict, now: Instant) -> Outcome {
         let took = now.saturating_duration_since(self.started);
-        Outcome { number: self.number, attempt: self.attempt, verdict, took }
+        Outcome { number: self.number, verdict, target: self.targets.pop(), took }
     }
 }
 

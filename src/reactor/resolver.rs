@@ -118,11 +118,13 @@ impl Resolver {
     }
 }
 
-/// One backend of one pool.
+/// Who wants to know where a name is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct User {
-    pub(super) pool: usize,
-    pub(super) backend: usize,
+pub(super) enum User {
+    /// A backend of a pool, by index.
+    Backend { pool: usize, backend: usize },
+    /// A poll, by number.
+    Poll(usize),
 }
 
 /// What became of a question.
@@ -205,13 +207,13 @@ const SOONEST: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
 
-    const USER: User = User { pool: 0, backend: 0 };
+    const USER: User = User::Backend { pool: 0, backend: 0 };
 
     /// A resolver whose questions and answers the test plays itself.
     fn played() -> (Resolver, Receiver<Question>, Sender<Reply>) {
         let mut resolver = Resolver::new();
         resolver.watch("db", 1, USER);
-        resolver.watch("db", 1, User { pool: 0, backend: 1 });
+        resolver.watch("db", 1, User::Poll(1));
         let (ask, questions) = channel();
         let (reply, answers) = channel();
         resolver.thread = Some(Line { ask, answers });
@@ -266,7 +268,7 @@ mod tests {
         assert_eq!(questions.try_iter().count(), 0);
         resolver.hurry(USER, now + SOONEST);
         assert_eq!(questions.try_iter().count(), 1);
-        resolver.hurry(User { pool: 7, backend: 7 }, now + SOONEST * 9);
+        resolver.hurry(User::Poll(7), now + SOONEST * 9);
         assert_eq!(questions.try_iter().count(), 0, "not its name");
     }
 }

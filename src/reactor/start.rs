@@ -12,6 +12,7 @@ use super::limits;
 use super::listener::{Acceptor, Listening};
 use super::pairs::Pairs;
 use super::parting::Parting;
+use super::polls::{self, Polls};
 use super::probes::Probes;
 use super::report::Sparing;
 use super::resolver::{Resolver, User};
@@ -25,7 +26,7 @@ use crate::pair::Limits;
 use crate::pool::Pool;
 use crate::pool::backend::{Backend, Target};
 use crate::pool::health::{DOWN, Health, Thresholds, UP};
-use crate::pool::prober::{Pace, Prober};
+use crate::pool::prober::Prober;
 use crate::stats::Stats;
 
 impl Reactor {
@@ -109,6 +110,7 @@ impl Reactor {
             parting: Parting::default(),
             guests: Guests::default(),
             prober: Prober::new(seed()),
+            polls: Polls::default(),
             probes: Probes::default(),
             stats: Stats::default(),
             next_id: 1,
@@ -146,18 +148,12 @@ impl Reactor {
                     pool.relocate(backend, vec![Target::Unix(path.clone())])
                 }
                 BackendAddress::Name { host, port } => {
-                    self.resolver.watch(host, *port, User { pool: number, backend });
+                    self.resolver.watch(host, *port, User::Backend { pool: number, backend });
                     None
                 }
             };
-            let pace = Pace {
-                interval: config.health.interval,
-                fast_interval: config.health.fast_interval,
-                timeout: config.health.timeout,
-            };
-            if probed {
-                self.prober.add(number, backend, pace, self.now);
-            }
+            let user = polls::User::health(number, backend);
+            self.poll(user, &configured.address, &config.health);
         }
         self.pools.push(pool);
     }

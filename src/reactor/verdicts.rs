@@ -1,12 +1,13 @@
 //! What probes and the resolver found out, told to the pools and to the operator.
 
 use super::Reactor;
+use super::polls::Matter;
 use super::probes::{Outcome, Scene, Verdict};
 use super::report::BackendName;
-use super::resolver::Answer;
+use super::resolver::{Answer, User};
 use super::socket::words;
 use crate::pool::Change;
-use crate::pool::backend::Target;
+use crate::pool::backend::{Attempt, Target};
 
 impl Reactor {
     /// Takes answers about names, finishes probes, starts those that are due.
@@ -23,68 +24,124 @@ impl Reactor {
         let scene = Scene {
             now,
             registry: self.poll.registry(),
-            prober: &self.prober,
-            pools: &self.pools,
+            polls: &self.polls,
             source_ports: &self.source_ports,
         };
         let mut outcomes = self.probes.settle(&scene, &mut self.pairs.stores.scratch);
         for number in due {
-            outcomes.extend(self.probes.start(number, &scene));
+            let timeout = self.prober.timeout(number);
+            outcomes.extend(self.probes.start(number, timeout, &scene));
         }
         for outcome in outcomes {
-            self.judge(outcome);
+            self.judge(&outcome);
         }
         self.tell_availability();
     }
 
-    fn judge(&mut self, outcome: Outcome) {
-        let (pool, backend) = self.prober.target(outcome.number);
+    /// Gives a result to all who wait for it.
+    fn judge(&mut self, outcome: &Outcome) {
+        let number = outcome.number;
+        if let (Verdict::Passed(_), Some(target)) = (&outcome.verdict, &outcome.target) {
+            self.polls.prefer(number, target);
+        }
+        let mut turning = false;
+        for index in 0..self.prober.users(number).len() {
+            let user = self.prober.users(number)[index];
+            match user.matter {
+                Matter::Health => {
+                    self.judge_backend(user.pool, user.backend, outcome);
+                    turning |= self.pools[user.pool].is_turning(user.backend);
+                }
+                Matter::Agent => self.hear_agent(user.pool, user.backend, outcome),
+            }
+        }
+        self.prober.finished(number, turning, self.now);
+    }
+
+    fn hear_agent(&self, pool: usize, backend: usize, outcome: &Outcome) {
+        let name = BackendName(&self.pools[pool], backend);
+        match &outcome.verdict {
+            Verdict::Passed(line) => log::debug!("Agent of {name}: {line}"),
+            Verdict::Failed(reason) | Verdict::Unknown(reason) => {
+                log::debug!("Agent of {name} is silent ({reason})");
+            }
+        }
+    }
+
+    fn judge_backend(&mut self, pool: usize, backend: usize, outcome: &Outcome) {
         let took = outcome.took.as_millis();
         let name = BackendName(&self.pools[pool], backend);
-        let (passed, words) = match outcome.verdict {
-            Verdict::Passed => {
-                log::debug!("Health check OK: {name} (connected in {took} ms)");
-                (Some(Some(outcome.attempt)), format!("connected in {took} ms"))
+        let (passed, words) = match &outcome.verdict {
+            Verdict::Passed(found) => {
+                log::debug!("Health check OK: {name} ({found} in {took} ms)");
+                let attempt = self.attempt_at(pool, backend, outcome.target.as_ref());
+                (Some(attempt), format!("{found} in {took} ms"))
             }
             Verdict::Failed(reason) => {
                 log::debug!("Health check FAILED: {name} ({reason}) after {took} ms");
-                (Some(None), reason)
+                (None, reason.clone())
             }
             Verdict::Unknown(reason) => {
                 log::debug!("Health check not made: {name} ({reason})");
-                (None, reason)
+                return;
             }
         };
-        if let Some(passed) = passed {
-            let change = self.pools[pool].observe(backend, passed, self.now);
-            self.tell_change(pool, backend, change, &words);
-        }
-        let turning = self.pools[pool].is_turning(backend);
-        self.prober.finished(outcome.number, turning, self.now);
+        let change = self.pools[pool].observe(backend, passed, self.now);
+        self.tell_change(pool, backend, change, &words);
+    }
+
+    /// The attempt that leads a backend's clients to the host where its probe passed. A probe may
+    /// go to another port, or to another host altogether; then the clients' own way is kept.
+    fn attempt_at(&self, pool: usize, backend: usize, probed: Option<&Target>) -> Attempt {
+        let backend = self.pools[pool].backend(backend);
+        let first = backend.first_attempt();
+        let Some(Target::Inet(probed)) = probed else { return first };
+        let mut attempts = std::iter::successors(Some(first), |last| Some(last.next()))
+            .map_while(|attempt| backend.target(attempt).map(|target| (attempt, target)));
+        let found = attempts.find(|(_, target)| match target {
+            Target::Inet(address) => address.ip() == probed.ip(),
+            Target::Unix(_) => false,
+        });
+        found.map_or(first, |(attempt, _)| attempt)
     }
 
     fn resolved(&mut self, answer: Answer) {
-        match answer.outcome {
+        let Answer { users, name, outcome, is_news } = answer;
+        match outcome {
             Ok(addresses) => {
-                for user in answer.users {
+                for user in users {
                     let targets = addresses.iter().copied().map(Target::Inet).collect();
-                    let change = self.pools[user.pool].relocate(user.backend, targets);
-                    self.tell_change(user.pool, user.backend, change, "resolved");
-                    if change.is_some() {
-                        self.prober.hurry(user.pool, user.backend, self.now);
-                    }
+                    self.relocate(user, targets);
                 }
             }
-            Err(error) => {
-                for user in answer.users {
-                    let name = BackendName(&self.pools[user.pool], user.backend);
-                    let level = if answer.is_news { log::Level::Warn } else { log::Level::Debug };
-                    log::log!(
-                        level,
-                        "{name}: the name {} does not resolve ({})",
-                        answer.name,
-                        words(&error)
-                    );
+            Err(error) => self.unresolved(&users, &name, &words(&error), is_news),
+        }
+    }
+
+    fn unresolved(&self, users: &[User], name: &str, why: &str, is_news: bool) {
+        let level = if is_news { log::Level::Warn } else { log::Level::Debug };
+        let mut told = false;
+        for user in users {
+            if let User::Backend { pool, backend } = *user {
+                let backend = BackendName(&self.pools[pool], backend);
+                log::log!(level, "{backend}: the name {name} does not resolve ({why})");
+                told = true;
+            }
+        }
+        if !told {
+            log::log!(level, "the name {name}, to be probed, does not resolve ({why})");
+        }
+    }
+
+    fn relocate(&mut self, user: User, targets: Vec<Target>) {
+        match user {
+            User::Backend { pool, backend } => {
+                let change = self.pools[pool].relocate(backend, targets);
+                self.tell_change(pool, backend, change, "resolved");
+            }
+            User::Poll(number) => {
+                if self.polls.relocate(number, targets) {
+                    self.prober.hurry_poll(number, self.now);
                 }
             }
         }

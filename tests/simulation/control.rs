@@ -19,7 +19,7 @@ use crate::trace::Trace;
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) pool: Pool,
-    prober: Prober,
+    prober: Prober<usize>,
     backends: Vec<Real>,
     kind: Kind,
     flips: Option<Instant>,
@@ -38,7 +38,8 @@ impl Control {
         for index in 0..plan.moods.len() {
             let place = |turn| Target::Unix(format!("/sim/{index}/{turn}").into());
             pool.relocate(index, (0..plan.addresses).map(place).collect());
-            assert_eq!(prober.add(0, index, PACE, now), index);
+            assert_eq!(prober.add(PACE, now), index);
+            prober.join(index, index);
         }
         let mut real = |(index, &mood): (usize, &Mood)| {
             let dead = plan.addresses > 1 && random.chance(50);
@@ -96,7 +97,7 @@ impl Control {
     pub(crate) fn connect_failed(&mut self, backend: usize, now: Instant) {
         let change = self.pool.connect_failed(backend, now);
         self.pool.closed(backend);
-        self.prober.hurry(0, backend, now);
+        self.prober.hurry(backend, now);
         self.trace.say(|| format!("connect failed b{backend} {change:?}"));
         let usable = |b: &Backend| b.is_usable();
         let eligible = |b: &Backend| b.is_eligible(now);
@@ -131,7 +132,7 @@ impl Control {
             }
         }
         while let Some(number) = self.prober.pop_due(now) {
-            self.begin_probe(self.prober.target(number).1, now);
+            self.begin_probe(number, now);
         }
         self.check(now);
     }

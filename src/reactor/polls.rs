@@ -1,0 +1,168 @@
+//! What is asked of whom: the questions behind the numbers of the schedule, and where they go.
+//!
+//! One poll serves all who ask the same question, in the same rhythm, of the same place: backends
+//! of several pools at one address, or all backends of a pool whose probes have an address of their
+//! own. A place is known as it was written; a name has its addresses from the resolver.
+
+use std::collections::HashMap;
+
+use super::Reactor;
+use super::resolver;
+use crate::check::{HttpQuestion, Question};
+use crate::config::{Agent, BackendAddress, Check, Health};
+use crate::pool::backend::Target;
+use crate::pool::prober::Pace;
+
+/// All polls, by number.
+#[derive(Debug, Default)]
+pub(super) struct Polls {
+    polls: Vec<Poll>,
+    numbers: HashMap<Key, usize>,
+}
+
+impl Polls {
+    pub(super) fn question(&self, number: usize) -> &Question {
+        &self.polls[number].question
+    }
+
+    /// The addresses of its place, the one that worked last first.
+    pub(super) fn targets(&self, number: usize) -> Vec<Target> {
+        let Poll { targets, preferred, .. } = &self.polls[number];
+        let (before, from) = targets.split_at(*preferred);
+        from.iter().chain(before).cloned().collect()
+    }
+
+    /// Notes which address worked.
+    pub(super) fn prefer(&mut self, number: usize, target: &Target) {
+        let poll = &mut self.polls[number];
+        poll.preferred = poll.targets.iter().position(|t| t == target).unwrap_or(0);
+    }
+
+    /// The place is at these addresses now; true if that is news.
+    pub(super) fn relocate(&mut self, number: usize, targets: Vec<Target>) -> bool {
+        let poll = &mut self.polls[number];
+        if targets.is_empty() || targets == poll.targets {
+            return false;
+        }
+        let last_good = poll.targets.get(poll.preferred);
+        poll.preferred = targets.iter().position(|t| Some(t) == last_good).unwrap_or(0);
+        poll.targets = targets;
+        true
+    }
+}
+
+#[derive(Debug)]
+struct Poll {
+    question: Question,
+    targets: Vec<Target>,
+    preferred: usize,
+}
+
+/// Place, question and rhythm.
+type Key = (String, Question, Pace);
+
+/// Who wants to know something, and what it is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct User {
+    pub(super) pool: usize,
+    pub(super) backend: usize,
+    pub(super) matter: Matter,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Matter {
+    /// Whether the backend is well.
+    Health,
+    /// What its agent says.
+    Agent,
+}
+
+impl User {
+    pub(super) fn health(pool: usize, backend: usize) -> Self {
+        Self { pool, backend, matter: Matter::Health }
+    }
+}
+
+impl Reactor {
+    /// Has a backend probed, and its agent asked, as far as that is wanted.
+    pub(super) fn poll(&mut self, user: User, address: &BackendAddress, health: &Health) {
+        let Health { interval, fast_interval, timeout, .. } = *health;
+        let place = health.address.clone().unwrap_or_else(|| with_port(address, health.port));
+        if let Some(question) = question(&health.check, &place) {
+            let pace = Pace { interval, fast_interval, timeout };
+            self.join(User { matter: Matter::Health, ..user }, &place, question, pace);
+        }
+        let place = match &health.agent {
+            None => return,
+            Some(Agent::Address(place)) => place.clone(),
+            Some(Agent::Port(port)) => with_port(address, Some(*port)),
+        };
+        let (interval, fast_interval) = (health.agent_interval, health.agent_interval);
+        let pace = Pace { interval, fast_interval, timeout };
+        self.join(User { matter: Matter::Agent, ..user }, &place, Question::Agent, pace);
+    }
+
+    fn join(&mut self, user: User, place: &BackendAddress, question: Question, pace: Pace) {
+        let key = (place.to_string(), question.clone(), pace);
+        let number = match self.polls.numbers.get(&key) {
+            Some(number) => *number,
+            None => {
+                let number = self.prober.add(pace, self.now);
+                let targets = match place {
+                    BackendAddress::Inet(address) => vec![Target::Inet(*address)],
+                    BackendAddress::Unix(path) => vec![Target::Unix(path.clone())],
+                    BackendAddress::Name { host, port } => {
+                        self.resolver.watch(host, *port, resolver::User::Poll(number));
+                        Vec::new()
+                    }
+                };
+                self.polls.polls.push(Poll { question, targets, preferred: 0 });
+                self.polls.numbers.insert(key, number);
+                number
+            }
+        };
+        self.prober.join(number, user);
+    }
+}
+
+/// A unix socket has no ports, and stays what it is.
+fn with_port(address: &BackendAddress, other: Option<u16>) -> BackendAddress {
+    let (mut address, Some(other)) = (address.clone(), other) else { return address.clone() };
+    match &mut address {
+        BackendAddress::Inet(address) => address.set_port(other),
+        BackendAddress::Name { port, .. } => *port = other,
+        BackendAddress::Unix(_) => {}
+    }
+    address
+}
+
+/// The question that a configured check asks of a place, if it asks any.
+fn question(check: &Check, place: &BackendAddress) -> Option<Question> {
+    Some(match check {
+        Check::None => return None,
+        Check::Tcp => Question::Connect,
+        Check::Http(http) => Question::Http(HttpQuestion {
+            path: http.path.clone(),
+            host: http.host.clone().unwrap_or_else(|| host(place)),
+            expect: http.expect.clone(),
+            body: http.body.clone(),
+        }),
+        Check::Exchange { send, expect } => {
+            Question::Exchange { send: send.clone(), expect: expect.clone() }
+        }
+        Check::Redis => Question::Redis,
+        Check::Mysql => Question::Mysql { user: MYSQL_USER.to_owned() },
+        Check::Postgres => Question::Postgres { user: None },
+        Check::Smtp => Question::Smtp,
+    })
+}
+
+/// What a client would write into the `Host` field.
+fn host(place: &BackendAddress) -> String {
+    match place {
+        BackendAddress::Inet(_) | BackendAddress::Name { .. } => place.to_string(),
+        BackendAddress::Unix(_) => "localhost".to_owned(),
+    }
+}
+
+const MYSQL_USER: &str = "evenkeel";
