@@ -158,7 +158,9 @@ struct TypedRun {
     /// Configuration file, instead of addresses
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["listen", "backends"])]
     config: Option<PathBuf>,
-    /// HOST:PORT[,weight=N] or unix:PATH[,weight=N]; connections go to each in turn
+    /// HOST:PORT[,weight=N][,backup], or with unix:PATH instead of HOST:PORT
+    ///
+    /// A weight gives it a larger share; a backup serves only while no other backend can.
     #[arg(value_name = "BACKEND", required_unless_present = "config")]
     backends: Vec<Backend>,
     #[command(flatten)]
@@ -180,7 +182,8 @@ impl TypedRun {
 /// Options of every command that balances.
 #[derive(Debug, Args)]
 struct Common {
-    /// How the next backend is chosen: round-robin
+    /// How the next backend is chosen: round-robin, least-connections, source-hash, two-choices,
+    /// response-time, resource or first
     #[arg(long, value_name = "NAME", value_parser = balance_by_name)]
     balance: Option<Policy>,
     /// Log one line for each ended connection
@@ -348,7 +351,7 @@ Examples:
   evenkeel run -l unix:/run/front.sock unix:/run/app1.sock unix:/run/app2.sock
   evenkeel run -c evenkeel.toml --access-log
 
---balance, --access-log and --log-format hold over the file. RUST_LOG holds over -q and -v.
+--balance, --access-log and --log-format hold over the file; `resource` needs one with agents. RUST_LOG holds over -q and -v.
 TERM and INT let live connections finish and exit with 0, or with 5 when they had to be cut.
 Other exit codes: 1 failed, 2 usage, 3 configuration invalid, 4 an address could not be bound.";
 
@@ -466,7 +469,9 @@ mod tests {
             ("evenkeel run localhost", "localhost", "add one, as in \"localhost:5001\""),
             ("evenkeel run a:1,weight=300", "300", "from 0 to 256"),
             ("evenkeel run -l 3030 a:1", "--listen", "write \":3030\""),
-            ("evenkeel run --balance first a:1", "--balance", "not available in this version"),
+            ("evenkeel run --balance roundrobin a:1", "--balance", "did you mean \"round-robin\"?"),
+            ("evenkeel run a:1,backup,backup", "a:1,backup,backup", "remove one"),
+            ("evenkeel run a:1,max_connections=2", "max_connections=2", "a configuration file"),
             ("evenkeel run --log-format xml a:1", "--log-format", "text, json"),
             ("evenkeel backend --delay 5", "--delay", "write \"5s\""),
             ("evenkeel backend --port 65536", "--port", "0..=65535"),

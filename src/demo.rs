@@ -30,7 +30,7 @@ pub fn run(demo: &Demo, out: &mut impl Write) -> Result<Ending, DemoError> {
     let listen = std::slice::from_ref(&demo.listen);
     let mut config = Config::from_arguments(listen, &addresses).map_err(DemoError::from_config)?;
     config.global.drain_deadline = Some(PATIENCE);
-    config.apply(&demo.overrides);
+    config.apply(&demo.overrides).map_err(DemoError::from_config)?;
     let reactor = Reactor::balancing(&config).map_err(DemoError::Start)?;
     let front = reactor.addresses().into_iter().next().unwrap_or_default();
     // A closed standard output is no reason not to balance.

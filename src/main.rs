@@ -50,7 +50,7 @@ fn balance(run: &Run) -> Result<Ending, Failure> {
             (Config::from_arguments(listen, backends)?, String::new())
         }
     };
-    config.apply(&run.overrides);
+    config.apply(&run.overrides)?;
     start(config.global.log_format, run.level);
     match config.global.log_format {
         LogFormat::Text => drop(write!(io::stderr(), "{warnings}")),

@@ -133,6 +133,15 @@ impl fmt::Display for BindAddress {
     }
 }
 
+/// The port in `:PORT`, where the host is known already.
+pub(super) fn parse_port_alone(text: &str) -> Result<u16, Complaint> {
+    let port = parse_port(text, text.trim_start_matches(':'), &BACKEND)?;
+    Some(port).filter(|&port| port > 0).ok_or_else(|| {
+        let message = format!("{} has port 0, which nothing listens on", quote(text));
+        Complaint::new(message, "write a port from 1 to 65535")
+    })
+}
+
 /// What was written, before it is known whether it is to be listened on or connected to.
 enum Written {
     Unix(PathBuf),

@@ -3,10 +3,13 @@
 //! The arguments are laid out as the line somebody might have typed, so that they go through the
 //! same checks as a file and problems point into that line.
 
+use std::mem::discriminant;
 use std::str::FromStr;
 
-use super::draft::{Draft, HealthPlaces, ListenerDraft, PoolDraft, Report, Written};
-use super::problem::{Complaint, Span, quote, render_arguments};
+use super::draft::{Draft, ListenerDraft, Places, PoolDraft, Report, Written};
+use super::pool_rules::without_agent;
+use super::problem::{Complaint, Severity, Span, quote, render_arguments};
+use super::section::title;
 use super::semantics;
 use super::{
     AccessLog, Backend, BindAddress, Config, Listener, LoadError, LogFormat, Policy, Pool,
@@ -47,20 +50,27 @@ impl Config {
                 bind,
                 pool: None,
                 pool_refused: false,
-                max_connections: None,
+                allow: Written::Absent,
+                deny: Written::Absent,
+                proxies: Written::Absent,
+                places: Places::default(),
             }],
             pools: vec![PoolDraft {
                 title: "the pool".to_owned(),
                 pool: Pool { name, backends: backends.to_vec(), ..Pool::default() },
                 name: 0..0,
                 backends: written,
-                health: HealthPlaces::default(),
+                source: Written::Absent,
+                places: Places::default(),
+                health: Places::default(),
             }],
             ..Draft::default()
         };
         let mut report = Report::default();
         semantics::check(&mut draft, &mut report);
-        let problems = report.problems;
+        let mut problems = report.problems;
+        // What is only odd was typed a moment ago.
+        problems.retain(|problem| problem.severity == Severity::Error);
         if problems.is_empty() {
             return Ok(draft.into());
         }
@@ -68,11 +78,22 @@ impl Config {
         Err(LoadError::Invalid { problems, rendered })
     }
 
-    /// Puts options of the command line over what is there.
-    pub fn apply(&mut self, overrides: &Overrides) {
+    /// Puts options of the command line over what is there. A pool that has the wanted policy
+    /// already keeps what else the file says about it.
+    ///
+    /// # Errors
+    ///
+    /// A policy that a pool is not made for: `resource` without agents.
+    pub fn apply(&mut self, overrides: &Overrides) -> Result<(), LoadError> {
         if let Some(policy) = overrides.policy {
             for pool in &mut self.pools {
-                pool.policy = policy;
+                if policy == Policy::Resource && pool.health.agent.is_none() {
+                    let complaint = without_agent(&title("pool", &pool.name));
+                    return Err(LoadError::Unfit(format!("command line: {complaint}\n")));
+                }
+                if discriminant(&pool.policy) != discriminant(&policy) {
+                    pool.policy = policy;
+                }
             }
         }
         if let Some(access_log) = overrides.access_log {
@@ -81,10 +102,11 @@ impl Config {
         if let Some(log_format) = overrides.log_format {
             self.global.log_format = log_format;
         }
+        Ok(())
     }
 }
 
-/// A backend as an argument: `HOST:PORT[,weight=N]` or `unix:PATH[,weight=N]`.
+/// A backend as an argument: `HOST:PORT[,weight=N][,backup]`, or with `unix:PATH`.
 impl FromStr for Backend {
     type Err = Complaint;
 
@@ -93,6 +115,10 @@ impl FromStr for Backend {
         let mut backend = Self::new(parts.next().unwrap_or(text).parse()?);
         let mut weighted = false;
         for option in parts {
+            if option == "backup" && !backend.backup {
+                backend.backup = true;
+                continue;
+            }
             let Some(weight) = option.strip_prefix("weight=") else {
                 return Err(unknown_option(option));
             };
@@ -132,11 +158,14 @@ impl Line {
 }
 
 fn argument(backend: &Backend) -> String {
-    let address = &backend.address;
-    if *backend == Backend::new(address.clone()) {
-        return address.to_string();
+    let mut text = backend.address.to_string();
+    if backend.weight != 1 {
+        text.push_str(&format!(",weight={}", backend.weight));
     }
-    format!("{address},weight={}", backend.weight)
+    if backend.backup {
+        text.push_str(",backup");
+    }
+    text
 }
 
 fn parse_weight(text: &str) -> Result<u16, Complaint> {
@@ -152,19 +181,18 @@ fn parse_weight(text: &str) -> Result<u16, Complaint> {
 
 fn unknown_option(option: &str) -> Complaint {
     if option == "backup" {
-        return Complaint::new(
-            "`backup` is not available in this version",
-            "this version has \",weight=N\"",
-        );
+        return Complaint::new("`backup` stands twice", "remove one");
     }
     Complaint::new(
         format!("{} after the comma is no option of a backend", quote(option)),
-        "write \",weight=N\" or nothing; a path with a comma needs a configuration file",
+        "options are \",weight=N\" and \",backup\"; other limits, and a path with a comma, need a \
+         configuration file",
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Agent;
     use super::*;
 
     fn refused(listen: &[&str], backends: &[&str]) -> String {
@@ -176,16 +204,19 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_argument_may_have_a_weight() {
-        for (text, address, weight) in [
-            ("localhost:5001", "localhost:5001", 1),
-            ("localhost:5001,weight=0", "localhost:5001", 0),
-            ("[::1]:5001,weight=256", "[::1]:5001", 256),
-            ("unix:/run/x,weight=7", "unix:/run/x", 7),
+    fn a_backend_argument_may_have_a_weight_and_be_a_backup() {
+        for (text, address, weight, backup) in [
+            ("localhost:5001", "localhost:5001", 1, false),
+            ("localhost:5001,weight=0", "localhost:5001", 0, false),
+            ("[::1]:5001,weight=256", "[::1]:5001", 256, false),
+            ("unix:/run/x,weight=7", "unix:/run/x", 7, false),
+            ("localhost:5001,backup", "localhost:5001", 1, true),
+            ("unix:/run/x,weight=7,backup", "unix:/run/x", 7, true),
+            ("localhost:5001,backup,weight=7", "localhost:5001", 7, true),
         ] {
             let backend: Backend = text.parse().unwrap();
             assert_eq!(backend.address.to_string(), address);
-            assert_eq!(backend.weight, weight);
+            assert_eq!((backend.weight, backend.backup), (weight, backup), "{text}");
         }
     }
 
@@ -201,7 +232,8 @@ mod tests {
             ("h:1,weight=1,weight=2", "gives the weight twice; remove one"),
             ("h:1,", "`` after the comma is no option"),
             ("h:1,wieght=2", "`wieght=2` after the comma is no option"),
-            ("h:1,backup", "not available in this version"),
+            ("h:1,backup,backup", "`backup` stands twice; remove one"),
+            ("h:1,backup=true", "`backup=true` after the comma is no option"),
         ] {
             let complaint = text.parse::<Backend>().expect_err(text).to_string();
             assert!(complaint.contains(expected), "{text}: {complaint}");
@@ -223,10 +255,11 @@ mod tests {
     #[test]
     fn arguments_are_checked_like_a_file_and_pointed_at() {
         assert_eq!(
-            refused(&[":3030"], &["a:1", "A:1,weight=2"]),
+            refused(&[":3030"], &["a:1,backup", "A:1,weight=2,backup"]),
             "command line: the backend `A:1` stands twice in the pool\n |\n \
-             | -l :3030 a:1 A:1,weight=2\n \
-             |              ^^^^^^^^^^^^ remove one; a weight gives it a larger share\n"
+             | -l :3030 a:1,backup A:1,weight=2,backup\n \
+             |                     ^^^^^^^^^^^^^^^^^^^ remove one; \
+             a weight gives it a larger share\n"
         );
         assert!(refused(&[":1", "127.0.0.1:1"], &["a:1"]).contains("overlaps with `:1`"));
         assert!(refused(&[":3030"], &["localhost:3030"]).contains("in a circle"));
@@ -240,14 +273,36 @@ mod tests {
         let listen = [BindAddress::Any(3030)];
         let mut config = Config::from_arguments(&listen, &["a:1".parse().unwrap()]).unwrap();
         let before = config.clone();
-        config.apply(&Overrides::default());
+        config.apply(&Overrides::default()).unwrap();
         assert_eq!(config, before);
-        config.apply(&Overrides {
-            policy: Some(Policy::RoundRobin),
+        let all = Overrides {
+            policy: Some(Policy::First),
             access_log: Some(AccessLog::Close),
             log_format: Some(LogFormat::Json),
-        });
+        };
+        config.apply(&all).unwrap();
         assert_eq!(config.global.access_log, AccessLog::Close);
         assert_eq!(config.global.log_format, LogFormat::Json);
+        assert_eq!(config.pools[0].policy, Policy::First);
+    }
+
+    #[test]
+    fn a_policy_is_put_over_pools_that_can_have_it() {
+        let over = |policy| Overrides { policy: Some(policy), ..Overrides::default() };
+        let listen = [BindAddress::Any(3030)];
+        let mut config = Config::from_arguments(&listen, &["a:1".parse().unwrap()]).unwrap();
+        let bounded = Policy::SourceHash { balance_factor: Some(125) };
+        config.pools[0].policy = bounded;
+        config.apply(&over(Policy::SourceHash { balance_factor: None })).unwrap();
+        assert_eq!(config.pools[0].policy, bounded, "what the file says beside is kept");
+        let refusal = config.apply(&over(Policy::Resource)).expect_err("no agent").to_string();
+        assert_eq!(
+            refusal,
+            "command line: `balance = \"resource\"` needs agents, and [pool.web] has none; \
+             add agent = \":PORT\" to its health table\n"
+        );
+        config.pools[0].health.agent = Some(Agent::Port(9999));
+        config.apply(&over(Policy::Resource)).unwrap();
+        assert_eq!(config.pools[0].policy, Policy::Resource);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::nearest::nearest;
 use super::problem::{Complaint, quote};
-use super::{AccessLog, Initial, LogFormat, Policy};
+use super::{AccessLog, Initial, LogFormat, OnDown, OnUnavailable, Policy, ProxyVersion, Timing};
 
 /// The words one key takes.
 pub(super) struct Choice<T: 'static> {
@@ -69,18 +69,36 @@ pub fn log_format_by_name(name: &str) -> Result<LogFormat, Complaint> {
 pub const LOG_FORMATS: [&str; 2] = ["text", "json"];
 
 pub(super) const BALANCE: Choice<Policy> = Choice {
-    known: &[("round-robin", Policy::RoundRobin), ("weighted-round-robin", Policy::RoundRobin)],
-    later: &[
-        "least-connections",
-        "weighted-least-connections",
-        "source-hash",
-        "ip-hash",
-        "two-choices",
-        "response-time",
-        "resource",
-        "first",
+    known: &[
+        ("round-robin", Policy::RoundRobin),
+        ("weighted-round-robin", Policy::RoundRobin),
+        ("least-connections", Policy::LeastConnections),
+        ("weighted-least-connections", Policy::LeastConnections),
+        ("source-hash", Policy::SourceHash { balance_factor: None }),
+        ("ip-hash", Policy::SourceHash { balance_factor: None }),
+        ("two-choices", Policy::TwoChoices),
+        ("response-time", Policy::ResponseTime { of: Timing::Connect }),
+        ("resource", Policy::Resource),
+        ("first", Policy::First),
     ],
+    later: &[],
 };
+
+pub(super) const RESPONSE_TIME: Choice<Timing> = Choice {
+    known: &[("connect", Timing::Connect), ("first-byte", Timing::FirstByte)],
+    later: &[],
+};
+
+pub(super) const SEND_PROXY_PROTOCOL: Choice<Option<ProxyVersion>> = Choice {
+    known: &[("off", None), ("v1", Some(ProxyVersion::V1)), ("v2", Some(ProxyVersion::V2))],
+    later: &[],
+};
+
+pub(super) const ON_UNAVAILABLE: Choice<OnUnavailable> =
+    Choice { known: &[("close", OnUnavailable::Close), ("hold", OnUnavailable::HOLD)], later: &[] };
+
+pub(super) const ON_DOWN: Choice<OnDown> =
+    Choice { known: &[("keep", OnDown::Keep), ("close", OnDown::Close)], later: &[] };
 
 pub(super) const LOG_FORMAT: Choice<LogFormat> = Choice {
     known: &[(LOG_FORMATS[0], LogFormat::Text), (LOG_FORMATS[1], LogFormat::Json)],
@@ -129,13 +147,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_name_of_the_contract_is_a_policy() {
+        let source_hash = Policy::SourceHash { balance_factor: None };
+        for (name, policy) in [
+            ("round-robin", Policy::RoundRobin),
+            ("weighted-round-robin", Policy::RoundRobin),
+            ("least-connections", Policy::LeastConnections),
+            ("weighted-least-connections", Policy::LeastConnections),
+            ("source-hash", source_hash),
+            ("ip-hash", source_hash),
+            ("two-choices", Policy::TwoChoices),
+            ("response-time", Policy::ResponseTime { of: Timing::Connect }),
+            ("resource", Policy::Resource),
+            ("first", Policy::First),
+        ] {
+            assert_eq!(balance_by_name(name), Ok(policy), "{name}");
+        }
+    }
+
+    #[test]
     fn known_later_and_unknown_words_are_told_apart() {
-        assert_eq!(balance_by_name("weighted-round-robin"), Ok(Policy::RoundRobin));
+        let later = MODE.find("mode", "http").expect_err("this comes later").to_string();
+        assert!(later.ends_with("is not available in this version; this version has \"tcp\""));
         for (word, expected) in [
-            ("ip-hash", "not available in this version; this version has \"round-robin\""),
             ("roundrobin", "cannot be `roundrobin`; did you mean \"round-robin\"?"),
-            ("magic", "cannot be `magic`; write \"round-robin\" or \"weighted-round-robin\""),
+            ("magic", "cannot be `magic`; write \"round-robin\", \"weighted-round-robin\", "),
             ("Round-Robin", "did you mean \"round-robin\"?"),
+            ("least-conn", "did you mean \"least-connections\"?"),
         ] {
             let complaint = balance_by_name(word).expect_err(word).to_string();
             assert!(complaint.contains(expected), "{complaint}");

@@ -1,18 +1,19 @@
 //! From a TOML document to a draft: which tables and keys there are, and what each may hold.
 //!
-//! One function a table, top down; pools have their own file. Reads values one by one and judges
-//! each by itself; how they fit together is `semantics.rs`. Keys of later versions are unknown.
+//! Listeners and pools have files of their own. Reads values one by one and judges each by itself;
+//! how they fit together is `semantics.rs`. Only a key that says nothing without another one of
+//! its table is refused here. Keys of later versions are unknown.
 
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
-use super::address::BindAddress;
-use super::choice::{ACCESS_LOG, LOG_FORMAT, MODE};
-use super::draft::{Draft, ListenerDraft, Report, Written};
+use super::Global;
+use super::choice::{ACCESS_LOG, LOG_FORMAT};
+use super::draft::{Draft, Report};
+use super::listeners::listener;
 use super::nearest::nearest;
 use super::pools::pool;
 use super::problem::{Complaint, quote};
-use super::section::{Entry, Section, entries, is_name, item_text, read_list, title};
-use super::{Global, Listener};
+use super::section::{Entry, Section, entries, is_name, title};
 
 /// Reads the whole document.
 pub(super) fn read(root: &DeTable<'_>, report: &mut Report) -> Draft {
@@ -96,104 +97,22 @@ fn named<'a>(
 fn global(table: &DeTable<'_>, report: &mut Report) -> Global {
     let mut global = Global::default();
     let mut section = Section::new("[global]", table);
-    if let Some(entry) = section.take("max_connections") {
-        global.max_connections = entry.number(CONNECTIONS, report);
-    }
-    if let Some(entry) = section.take("drain_deadline") {
-        let read = entry.duration_or_never(report);
-        global.drain_deadline = read.unwrap_or(global.drain_deadline);
-    }
-    if let Some(entry) = section.take("log_format") {
-        global.log_format = entry.choice(&LOG_FORMAT, report).unwrap_or_default();
-    }
-    if let Some(entry) = section.take("access_log") {
-        global.access_log = entry.choice(&ACCESS_LOG, report).unwrap_or_default();
-    }
+    section.read("max_connections", &mut global.max_connections, report, |entry, report| {
+        entry.number(CONNECTIONS, report).map(Some)
+    });
+    section.read("drain_deadline", &mut global.drain_deadline, report, Entry::duration_or_never);
+    section.read("log_format", &mut global.log_format, report, |entry, report| {
+        entry.choice(&LOG_FORMAT, report)
+    });
+    section.read("access_log", &mut global.access_log, report, |entry, report| {
+        entry.choice(&ACCESS_LOG, report)
+    });
     section.finish(report);
     global
 }
 
-fn listener(named: Entry<'_>, table: &DeTable<'_>, report: &mut Report) -> ListenerDraft {
-    let mut listener = Listener { name: named.name().to_owned(), ..Listener::default() };
-    let title = title("listener", named.name());
-    let mut section = Section::new(title.as_str(), table);
-    let mut bind = match section.take("bind") {
-        Some(entry) => bind_list(entry, &mut listener.bind, report),
-        None => Written::Absent,
-    };
-    let (mut pool, mut pool_refused) = (None, false);
-    if let Some(entry) = section.take("pool") {
-        pool = entry
-            .text("write the name of a pool, such as \"web\"", report)
-            .map(|name| (name.to_owned(), entry.span()));
-        pool_refused = pool.is_none();
-    }
-    if let Some(entry) = section.take("mode") {
-        entry.choice(&MODE, report);
-    }
-    if let Some(entry) = section.take("backlog") {
-        listener.backlog = entry.number(1..=65535, report).unwrap_or(listener.backlog);
-    }
-    let mut max_connections = None;
-    if let Some(entry) = section.take("max_connections") {
-        listener.max_connections = entry.number(CONNECTIONS, report);
-        max_connections = Some(entry.span());
-    }
-    if let Some(entry) = section.take("idle_timeout") {
-        let read = entry.duration_or_never(report);
-        listener.idle_timeout = read.unwrap_or(listener.idle_timeout);
-    }
-    if let Some(entry) = section.take("half_close_timeout") {
-        let read = entry.duration_or_never(report);
-        listener.half_close_timeout = read.unwrap_or(listener.half_close_timeout);
-    }
-    if let Some(entry) = section.take("splice") {
-        listener.splice = entry.yes_or_no(report).unwrap_or(listener.splice);
-    }
-    if let Some(entry) = section.take("reuse_port") {
-        listener.reuse_port = entry.yes_or_no(report).unwrap_or(listener.reuse_port);
-    }
-    let misspelt = section.finish(report);
-    if matches!(bind, Written::Absent) && misspelt.contains(&"bind") {
-        bind = Written::Refused;
-    }
-    pool_refused |= misspelt.contains(&"pool");
-    ListenerDraft {
-        title,
-        listener,
-        name: named.key_span(),
-        bind,
-        pool,
-        pool_refused,
-        max_connections,
-    }
-}
-
-/// Addresses to listen on: a list of them, or one alone.
-fn bind_list(entry: Entry<'_>, into: &mut Vec<BindAddress>, report: &mut Report) -> Written {
-    let values = match entry.value().get_ref() {
-        DeValue::Array(values) => values.as_ref(),
-        DeValue::String(_) => std::slice::from_ref(entry.value()),
-        DeValue::Integer(_)
-        | DeValue::Float(_)
-        | DeValue::Boolean(_)
-        | DeValue::Datetime(_)
-        | DeValue::Table(_) => {
-            entry.wrong_type("a list of addresses", "write [\":3030\"]", report);
-            return Written::Refused;
-        }
-    };
-    let (addresses, written) = read_list(entry.key_span(), values, report, |value, report| {
-        let text = item_text(value, "an address", "\":3030\"", report)?;
-        let read = text.parse::<BindAddress>();
-        read.map_err(|complaint| report.add(complaint.at(value.span()))).ok()
-    });
-    *into = addresses;
-    written
-}
-
-/// Limits on clients, of the process or of a listener.
-const CONNECTIONS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
+/// Limits on connections, of whatever kind.
+pub(super) const CONNECTIONS: std::ops::RangeInclusive<u64> = 1..=10_000_000;
 
 const LISTENER_FORM: &str = "[listener.web] with bind = [\":3030\"]";
 const POOL_FORM: &str = "[pool.web] with backends = [\"127.0.0.1:5001\"]";

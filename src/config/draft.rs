@@ -32,7 +32,10 @@ pub(super) struct ListenerDraft {
     pub(super) pool: Option<(String, Span)>,
     /// Whether a pool was written, but not as a name.
     pub(super) pool_refused: bool,
-    pub(super) max_connections: Option<Span>,
+    pub(super) allow: Written,
+    pub(super) deny: Written,
+    pub(super) proxies: Written,
+    pub(super) places: Places,
 }
 
 /// One pool as written.
@@ -43,20 +46,35 @@ pub(super) struct PoolDraft {
     pub(super) pool: Pool,
     pub(super) name: Span,
     pub(super) backends: Written,
-    pub(super) health: HealthPlaces,
+    pub(super) source: Written,
+    pub(super) places: Places,
+    /// Where the keys of its health table stand.
+    pub(super) health: Places,
 }
 
-/// Where the keys of a health table stand that are compared with each other.
+/// Where the values of the keys of one table stand.
 #[derive(Debug, Default)]
-pub(super) struct HealthPlaces {
-    pub(super) fast_interval: Option<Span>,
-    pub(super) timeout: Option<Span>,
+pub(super) struct Places {
+    written: Vec<(&'static str, Span)>,
+}
+
+impl Places {
+    pub(super) fn add(&mut self, key: &'static str, value: Span) {
+        self.written.push((key, value));
+    }
+
+    /// The place of the value of `key`; `None` when the key was not written.
+    pub(super) fn of(&self, key: &str) -> Option<Span> {
+        let found = self.written.iter().find(|(written, _)| *written == key);
+        found.map(|(_, span)| span.clone())
+    }
 }
 
 /// How a list of values was written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum Written {
     /// The key is not there.
+    #[default]
     Absent,
     /// The key is there with something that is no list, or a misspelt key may be it.
     Refused,

@@ -1,9 +1,11 @@
 //! How backends are probed, as the operator wants it.
 
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
-use super::address::BackendAddress;
+use super::address::{BackendAddress, parse_port_alone};
+use super::problem::{Complaint, quote};
 
 /// How backends are probed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +93,22 @@ pub enum Agent {
     Port(u16),
     /// At one address, which speaks for all backends of the pool.
     Address(BackendAddress),
+}
+
+impl FromStr for Agent {
+    type Err = Complaint;
+
+    fn from_str(text: &str) -> Result<Self, Complaint> {
+        if text.starts_with(':') {
+            return parse_port_alone(text).map(Self::Port);
+        }
+        if !text.is_empty() && text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let message = format!("{} is only a port", quote(text));
+            let cure = format!("write \":{text}\" for that port of each backend's host");
+            return Err(Complaint::new(message, cure));
+        }
+        text.parse().map(Self::Address)
+    }
 }
 
 impl Default for Health {

@@ -10,13 +10,13 @@ use std::path::Path;
 
 use toml::de::DeTable;
 
-use super::Config;
 use super::address::{BackendAddress, BindAddress};
 use super::document;
 use super::draft::{Draft, Report};
 use super::problem::{Complaint, Lines, Problem, Severity, Span, render};
 use super::semantics;
 use super::syntax;
+use super::{Agent, Config};
 
 /// A configuration that can be used, and what is needed to say more about its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +48,8 @@ pub struct Mention {
 pub enum LoadError {
     /// The file could not be read; the message names it and the reason.
     Unreadable(String),
+    /// An option of the command line does not fit the file; the message says why.
+    Unfit(String),
     /// The text has errors.
     Invalid {
         /// All problems, in the order of the text; at least one is an error.
@@ -133,7 +135,7 @@ impl From<Draft> for Config {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable(message) => f.write_str(message),
+            Self::Unreadable(message) | Self::Unfit(message) => f.write_str(message),
             Self::Invalid { rendered, .. } => f.write_str(rendered),
         }
     }
@@ -169,6 +171,18 @@ fn mentions(draft: &Draft) -> Vec<Mention> {
         }
     }
     for pool in &draft.pools {
+        let health = &pool.pool.health;
+        let agent = match &health.agent {
+            Some(Agent::Address(address)) => Some(address),
+            Some(Agent::Port(_)) | None => None,
+        };
+        for (key, address) in [("address", health.address.as_ref()), ("agent", agent)] {
+            if let (Some(BackendAddress::Name { host, port }), Some(span)) =
+                (address, pool.health.of(key))
+            {
+                mention(host, port, &span);
+            }
+        }
         for (backend, span) in pool.pool.backends.iter().zip(pool.backends.items()) {
             if let BackendAddress::Name { host, port } = &backend.address {
                 mention(host, port, span);

@@ -10,20 +10,28 @@
 
 mod address;
 mod arguments;
+mod backends;
+mod bytes;
+mod checks;
 mod choice;
 mod document;
 mod draft;
 mod duration;
 mod health;
+mod health_rules;
+mod listener_rules;
+mod listeners;
 mod load;
 mod nearest;
 mod network;
 mod overlap;
 mod pool;
+mod pool_rules;
 mod pools;
 mod problem;
 mod section;
 mod semantics;
+mod status;
 mod syntax;
 
 use std::time::Duration;

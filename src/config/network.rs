@@ -35,6 +35,12 @@ impl Network {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.prefix) == self.address
     }
+
+    /// The network of this shorter length around this one.
+    pub(super) fn widened(&self, prefix: u8) -> Self {
+        let prefix = prefix.min(self.prefix);
+        Self { address: masked(self.address, prefix), prefix }
+    }
 }
 
 impl FromStr for Network {
@@ -80,6 +86,23 @@ impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.address, self.prefix)
     }
+}
+
+/// A local address to connect from.
+pub(super) fn parse_source(text: &str) -> Result<IpAddr, Complaint> {
+    let cure = "write an address of this machine without a port, such as \"192.0.2.10\"";
+    let ip = text
+        .parse::<IpAddr>()
+        .map_err(|_| Complaint::new(format!("{} is not an IP address", quote(text)), cure))?;
+    let ip = ip.to_canonical();
+    let why = match ip {
+        _ if ip.is_unspecified() => "is no single address",
+        _ if ip.is_multicast() => "is a multicast address",
+        IpAddr::V4(ip) if ip.is_broadcast() => "is the broadcast address",
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => "belongs to one link, which it cannot name",
+        IpAddr::V4(_) | IpAddr::V6(_) => return Ok(ip),
+    };
+    Err(Complaint::new(format!("{} {why}", quote(text)), cure))
 }
 
 fn not_an_address(text: &str, address: &str) -> Complaint {

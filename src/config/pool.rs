@@ -122,6 +122,11 @@ pub struct Backend {
     pub backup: bool,
 }
 
+impl OnUnavailable {
+    /// `"hold"` without the keys that go with it.
+    pub(super) const HOLD: Self = Self::Hold { timeout: None, most: 1000 };
+}
+
 impl Backend {
     /// A backend with the default weight and no limit.
     #[must_use]

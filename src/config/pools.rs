@@ -1,156 +1,137 @@
-//! The `[pool.NAME]` tables of a document: backends, how one is chosen, how they are probed.
+//! The `[pool.NAME]` tables of a document: how a backend is chosen, and what if there is none.
 
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
 
-use super::address::BackendAddress;
-use super::choice::{BALANCE, CheckType, HEALTH_TYPE, INITIAL};
-use super::draft::{HealthPlaces, PoolDraft, Report, Written};
-use super::problem::{Complaint, Span};
-use super::section::{Entry, Section, item_text, read_list, title};
-use super::{Backend, Check, Health, HttpCheck, Pool};
+use super::backends::backend_list;
+use super::checks::health;
+use super::choice::{BALANCE, ON_DOWN, ON_UNAVAILABLE, RESPONSE_TIME, SEND_PROXY_PROTOCOL};
+use super::draft::{Places, PoolDraft, Report, Written};
+use super::network::parse_source;
+use super::section::{Entry, Items, Need, Section, title};
+use super::{OnUnavailable, Policy, Pool};
 
 /// Reads one pool.
 pub(super) fn pool(named: Entry<'_>, table: &DeTable<'_>, report: &mut Report) -> PoolDraft {
     let mut pool = Pool { name: named.name().to_owned(), ..Pool::default() };
     let title = title("pool", named.name());
     let mut section = Section::new(title.as_str(), table);
-    if let Some(entry) = section.take("balance") {
-        pool.policy = entry.choice(&BALANCE, report).unwrap_or_default();
+    pool.policy = policy(&mut section, report);
+    connecting(&mut section, &mut pool, report);
+    pool.on_unavailable = on_unavailable(&mut section, report);
+    waiting(&mut section, &mut pool, report);
+    let mut source = Written::Absent;
+    if let Some(entry) = section.take("source") {
+        (pool.source, source) = entry.list(&SOURCES, report, parse_source);
     }
-    if let Some(entry) = section.take("connect_timeout") {
-        let read = entry.duration(pool.connect_timeout, report);
-        pool.connect_timeout = read.unwrap_or(pool.connect_timeout);
-    }
-    if let Some(entry) = section.take("connect_attempts") {
-        let read = entry.number(1..=100, report);
-        pool.connect_attempts = read.unwrap_or(pool.connect_attempts);
-    }
+    section
+        .read("on_down", &mut pool.on_down, report, |entry, report| entry.choice(&ON_DOWN, report));
+    section.read("slow_start", &mut pool.slow_start, report, Entry::duration_or_zero);
     let mut backends = match section.take("backends") {
         Some(entry) => backend_list(entry, &title, &mut pool.backends, report),
         None => Written::Absent,
     };
-    let mut places = HealthPlaces::default();
+    let mut in_health = Places::default();
     if let Some(entry) = section.take("health") {
-        let form = format!("write {} or {{ type = \"none\" }}", health_title(&title));
+        let health_title = format!("{}.health]", title.trim_end_matches(']'));
+        let form = format!("write {health_title} or {{ type = \"none\" }}");
         if let Some(table) = entry.table(&form, report) {
-            places = health(&title, table, &mut pool.health, report);
+            let section = Section::new(health_title, table);
+            (pool.health, in_health) = health(section, report);
         }
     }
+    let places = section.places();
     let misspelt = section.finish(report);
     if matches!(backends, Written::Absent) && misspelt.contains(&"backends") {
         backends = Written::Refused;
     }
-    PoolDraft { title, pool, name: named.key_span(), backends, health: places }
+    let name = named.key_span();
+    PoolDraft { title, pool, name, backends, source, places, health: in_health }
 }
 
-/// Backends: text, or tables with an address and a weight.
-fn backend_list(
-    entry: Entry<'_>,
-    title: &str,
-    into: &mut Vec<Backend>,
-    report: &mut Report,
-) -> Written {
-    let DeValue::Array(values) = entry.value().get_ref() else {
-        let form = "write [\"127.0.0.1:5001\", \"127.0.0.1:5002\"]";
-        entry.wrong_type("a list of backends", form, report);
-        return Written::Refused;
+/// `balance`, and the keys that go with some of its words.
+fn policy(section: &mut Section<'_>, report: &mut Report) -> Policy {
+    let word = section.take("balance");
+    let read = word.map(|entry| entry.choice(&BALANCE, report));
+    // A word that could not be read may have been the right one.
+    let is_refused = matches!(read, Some(None));
+    let mut policy = read.flatten().unwrap_or_default();
+    let need = Need {
+        beside: "`balance = \"source-hash\"`",
+        met: is_refused || matches!(policy, Policy::SourceHash { .. }),
     };
-    let (backends, written) =
-        read_list(entry.key_span(), values, report, |value, report| match value.get_ref() {
-            DeValue::Table(table) => backend_table(value.span(), table, title, report),
-            DeValue::String(_)
-            | DeValue::Integer(_)
-            | DeValue::Float(_)
-            | DeValue::Boolean(_)
-            | DeValue::Datetime(_)
-            | DeValue::Array(_) => Some(Backend::new(address(value, report)?)),
-        });
-    *into = backends;
-    written
+    let factor = section.take_with("hash_balance_factor", &need, report);
+    let factor = factor.and_then(|entry| entry.number(101..=10_000, report));
+    let need = Need {
+        beside: "`balance = \"response-time\"`",
+        met: is_refused || matches!(policy, Policy::ResponseTime { .. }),
+    };
+    let timing = section.take_with("response_time", &need, report);
+    let timing = timing.and_then(|entry| entry.choice(&RESPONSE_TIME, report));
+    match &mut policy {
+        Policy::SourceHash { balance_factor } => *balance_factor = factor,
+        Policy::ResponseTime { of } => *of = timing.unwrap_or_default(),
+        Policy::RoundRobin
+        | Policy::LeastConnections
+        | Policy::TwoChoices
+        | Policy::Resource
+        | Policy::First => {}
+    }
+    policy
 }
 
-/// `{ address = "HOST:PORT", weight = N }`.
-fn backend_table(
-    span: Span,
-    table: &DeTable<'_>,
-    title: &str,
-    report: &mut Report,
-) -> Option<Backend> {
-    let mut section = Section::new(format!("a backend of {title}"), table);
-    let written = section.take("address");
-    let weight = section.take("weight");
-    let backend = written.and_then(|entry| address(entry.value(), report)).map(Backend::new);
-    let weight = weight.map(|entry| entry.number(0..=256, report));
-    let misspelt = section.finish(report);
-    if written.is_none() && !misspelt.contains(&"address") {
-        let cure = "write { address = \"127.0.0.1:5001\", weight = 1 }";
-        report.add(Complaint::new("a backend has no address", cure).at(span));
-    }
-    let mut backend = backend?;
-    if let Some(weight) = weight {
-        backend.weight = weight?;
-    }
-    Some(backend)
+fn connecting(section: &mut Section<'_>, pool: &mut Pool, report: &mut Report) {
+    let default = pool.connect_timeout;
+    section.read("connect_timeout", &mut pool.connect_timeout, report, |entry, report| {
+        entry.duration(default, report)
+    });
+    section.read("connect_attempts", &mut pool.connect_attempts, report, |entry, report| {
+        entry.number(1..=100, report)
+    });
+    let first_byte = &mut pool.first_byte_timeout;
+    section.read("first_byte_timeout", first_byte, report, Entry::duration_or_never);
+    let version = &mut pool.send_proxy_protocol;
+    section.read("send_proxy_protocol", version, report, |entry, report| {
+        entry.choice(&SEND_PROXY_PROTOCOL, report)
+    });
 }
 
-fn address(value: &Spanned<DeValue<'_>>, report: &mut Report) -> Option<BackendAddress> {
-    let text = item_text(value, "a backend", "\"127.0.0.1:5001\"", report)?;
-    let read = text.parse::<BackendAddress>();
-    read.map_err(|complaint| report.add(complaint.at(value.span()))).ok()
+/// `on_unavailable`, and the keys that go with `"hold"`.
+fn on_unavailable(section: &mut Section<'_>, report: &mut Report) -> OnUnavailable {
+    let word = section.take("on_unavailable");
+    let read = word.map(|entry| entry.choice(&ON_UNAVAILABLE, report));
+    let is_refused = matches!(read, Some(None));
+    let mut meant = read.flatten().unwrap_or_default();
+    let need = Need {
+        beside: "`on_unavailable = \"hold\"`",
+        met: is_refused || matches!(meant, OnUnavailable::Hold { .. }),
+    };
+    let written = section.take_with("hold_timeout", &need, report);
+    let hold_timeout = written.and_then(|entry| entry.duration_or_never(report));
+    let written = section.take_with("hold_max", &need, report);
+    let hold_max = written.and_then(|entry| entry.number(1..=MOST_WAITING, report));
+    match &mut meant {
+        OnUnavailable::Close => {}
+        OnUnavailable::Hold { timeout, most } => {
+            *timeout = hold_timeout.unwrap_or(*timeout);
+            *most = hold_max.unwrap_or(*most);
+        }
+    }
+    meant
 }
 
-/// Reads `[pool.NAME.health]`.
-fn health(
-    pool_title: &str,
-    table: &DeTable<'_>,
-    health: &mut Health,
-    report: &mut Report,
-) -> HealthPlaces {
-    let mut section = Section::new(health_title(pool_title), table);
-    if let Some(entry) = section.take("type") {
-        health.check = match entry.choice(&HEALTH_TYPE, report).unwrap_or(CheckType::Tcp) {
-            CheckType::None => Check::None,
-            CheckType::Tcp => Check::Tcp,
-            CheckType::Http => Check::Http(HttpCheck::default()),
-            CheckType::Redis => Check::Redis,
-            CheckType::Mysql => Check::Mysql,
-            CheckType::Postgres => Check::Postgres,
-            CheckType::Smtp => Check::Smtp,
-        };
-    }
-    if let Some(entry) = section.take("interval") {
-        let read = entry.duration(health.interval, report);
-        health.interval = read.unwrap_or(health.interval);
-    }
-    // A default that is longer than the interval somebody wrote is not their mistake.
-    let fast_interval = section.take("fast_interval");
-    let fast_default = health.fast_interval;
-    health.fast_interval = fast_interval
-        .and_then(|entry| entry.duration(fast_default, report))
-        .unwrap_or(fast_default.min(health.interval));
-    let timeout = section.take("timeout");
-    if let Some(entry) = timeout {
-        let read = entry.duration(health.timeout, report);
-        health.timeout = read.unwrap_or(health.timeout);
-    }
-    if let Some(entry) = section.take("rise") {
-        health.rise = entry.number(1..=1000, report).unwrap_or(health.rise);
-    }
-    if let Some(entry) = section.take("fall") {
-        health.fall = entry.number(1..=1000, report).unwrap_or(health.fall);
-    }
-    if let Some(entry) = section.take("initial") {
-        health.initial = entry.choice(&INITIAL, report).unwrap_or_default();
-    }
-    section.finish(report);
-    HealthPlaces {
-        fast_interval: fast_interval.map(|entry| entry.span()),
-        timeout: timeout.map(|entry| entry.span()),
+fn waiting(section: &mut Section<'_>, pool: &mut Pool, report: &mut Report) {
+    section.read("queue", &mut pool.queue, report, |entry, report| {
+        entry.number(0..=MOST_WAITING, report)
+    });
+    let need = Need { beside: "a `queue` above 0", met: pool.queue > 0 };
+    let timeout = section.take_with("queue_timeout", &need, report);
+    if let Some(timeout) = timeout.and_then(|entry| entry.duration_or_never(report)) {
+        pool.queue_timeout = timeout;
     }
 }
 
-/// `[pool.web]` to `[pool.web.health]`.
-fn health_title(pool_title: &str) -> String {
-    format!("{}.health]", pool_title.trim_end_matches(']'))
-}
+const SOURCES: Items =
+    Items { one: "a local address", many: "a list of addresses", example: "\"192.0.2.10\"" };
+
+/// Clients of one pool that may wait at one time.
+const MOST_WAITING: u64 = 1_000_000;

@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
 use super::choice::Choice;
-use super::draft::{Report, Written};
+use super::draft::{Places, Report, Written};
 use super::duration::{bare_number, parse_duration};
 use super::nearest::nearest;
 use super::problem::{Complaint, Span, quote};
@@ -21,6 +21,22 @@ pub(super) struct Section<'a> {
     title: String,
     table: &'a DeTable<'a>,
     asked: Vec<&'static str>,
+    places: Places,
+}
+
+/// What keys are worth something only beside a certain value of another one.
+pub(super) struct Need {
+    /// What they go with, such as a key and its value in backticks.
+    pub(super) beside: &'static str,
+    /// Whether it is there.
+    pub(super) met: bool,
+}
+
+/// What a list holds, for messages: one of it, several, and what one looks like.
+pub(super) struct Items {
+    pub(super) one: &'static str,
+    pub(super) many: &'static str,
+    pub(super) example: &'static str,
 }
 
 /// One key with its value.
@@ -33,15 +49,54 @@ pub(super) struct Entry<'a> {
 impl<'a> Section<'a> {
     /// `title` is what messages call the table, such as `[listener.web]`.
     pub(super) fn new(title: impl Into<String>, table: &'a DeTable<'a>) -> Self {
-        Self { title: title.into(), table, asked: Vec::new() }
+        Self { title: title.into(), table, asked: Vec::new(), places: Places::default() }
     }
 
     /// The entry called `key`, which is thereby a known key.
     pub(super) fn take(&mut self, key: &'static str) -> Option<Entry<'a>> {
         self.asked.push(key);
-        let (key, value) = self.table.get_key_value(key)?;
-        let entry = Entry { key, value };
-        entry.is_written().then_some(entry)
+        let (written, value) = self.table.get_key_value(key)?;
+        let entry = Entry { key: written, value };
+        if !entry.is_written() {
+            return None;
+        }
+        self.places.add(key, entry.span());
+        Some(entry)
+    }
+
+    /// The same for a key that needs another; without that it is reported and not answered.
+    pub(super) fn take_with(
+        &mut self,
+        key: &'static str,
+        need: &Need,
+        report: &mut Report,
+    ) -> Option<Entry<'a>> {
+        let entry = self.take(key)?;
+        if need.met {
+            return Some(entry);
+        }
+        let message = format!("`{key}` means nothing without {}", need.beside);
+        let complaint = Complaint::new(message, "write that too, or remove this key");
+        report.add(complaint.at(entry.key_span()));
+        None
+    }
+
+    /// Puts the value of `key` into `into`, where it is written and `read` can read it.
+    pub(super) fn read<T>(
+        &mut self,
+        key: &'static str,
+        into: &mut T,
+        report: &mut Report,
+        read: impl FnOnce(&Entry<'a>, &mut Report) -> Option<T>,
+    ) {
+        if let Some(value) = self.take(key).and_then(|entry| read(&entry, report)) {
+            *into = value;
+        }
+    }
+
+    /// Where the values stand that were asked for so far.
+    pub(super) fn places(&mut self) -> Places {
+        std::mem::take(&mut self.places)
     }
 
     /// Reports every key nobody asked for; answers the known keys they were probably meant to be.
@@ -151,6 +206,11 @@ impl<'a> Entry<'a> {
         Some(Some(duration).filter(|duration| !duration.is_zero()))
     }
 
+    /// A duration, of which zero is one.
+    pub(super) fn duration_or_zero(&self, report: &mut Report) -> Option<Duration> {
+        self.any_duration(report)
+    }
+
     /// A duration above zero; `example` is one that makes sense for the key.
     pub(super) fn duration(&self, example: Duration, report: &mut Report) -> Option<Duration> {
         let duration = self.any_duration(report)?;
@@ -164,6 +224,49 @@ impl<'a> Entry<'a> {
             return None;
         }
         Some(duration)
+    }
+
+    /// Text that `read` understands.
+    pub(super) fn parsed<T>(
+        &self,
+        form: &str,
+        report: &mut Report,
+        read: impl FnOnce(&'a str) -> Result<T, Complaint>,
+    ) -> Option<T> {
+        match read(self.text(form, report)?) {
+            Ok(value) => Some(value),
+            Err(Complaint { message, cure }) => {
+                let message = format!("`{}`: {message}", self.name());
+                self.complain(Complaint { message, cure }, report);
+                None
+            }
+        }
+    }
+
+    /// A list of texts that `read` understands, or one of them alone.
+    pub(super) fn list<T>(
+        &self,
+        items: &Items,
+        report: &mut Report,
+        read: impl Fn(&'a str) -> Result<T, Complaint>,
+    ) -> (Vec<T>, Written) {
+        let values = match self.value.get_ref() {
+            DeValue::Array(values) => values.as_ref(),
+            DeValue::String(_) => std::slice::from_ref(self.value),
+            DeValue::Integer(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Table(_) => {
+                let form = format!("write [{}]", items.example);
+                self.wrong_type(items.many, &form, report);
+                return (Vec::new(), Written::Refused);
+            }
+        };
+        read_list(self.key_span(), values, report, |value, report| {
+            let text = item_text(value, items.one, items.example, report)?;
+            read(text).map_err(|complaint| report.add(complaint.at(value.span()))).ok()
+        })
     }
 
     /// A table; `form` shows how it is written.

@@ -1,25 +1,25 @@
 //! Whether what was read fits together: every rule that needs more than one value.
 //!
-//! One function a rule. A draft from a text with errors is checked too, so that one reading shows
-//! everything; only rules about what is absent keep still then, because it may have been meant
-//! by what could not be read. Nothing here knows whether a file or a command line was read.
+//! One function a rule; those about a single listener or pool have files of their own. A draft
+//! from a text with errors is checked too, so that one reading shows everything; only rules about
+//! what is absent keep still then, because it may have been meant by what could not be read. Nothing here knows whether a file or a command line was read.
 
 use std::collections::{HashMap, HashSet};
 
-use super::draft::{Draft, ListenerDraft, PoolDraft, Report, Written};
+use super::draft::{Draft, Report};
 use super::nearest::nearest;
-use super::overlap;
-use super::problem::{Complaint, Span, quote};
+use super::problem::{Complaint, quote};
 use super::section::title;
+use super::{health_rules, listener_rules, overlap, pool_rules};
 
 /// Checks the whole draft and resolves the pool of each listener.
 pub(super) fn check(draft: &mut Draft, report: &mut Report) {
     for pool in &draft.pools {
-        check_backends(pool, draft.incomplete, report);
-        check_health(pool, report);
+        pool_rules::check(pool, draft, report);
+        health_rules::check(pool, report);
     }
     for listener in &draft.listeners {
-        check_listener(listener, draft, report);
+        listener_rules::check(listener, draft, report);
     }
     if !draft.incomplete {
         check_presence(draft, report);
@@ -27,106 +27,6 @@ pub(super) fn check(draft: &mut Draft, report: &mut Report) {
     resolve_pools(draft, report);
     check_overlap(draft, report);
     check_loops(draft, report);
-}
-
-fn check_backends(draft: &PoolDraft, incomplete: bool, report: &mut Report) {
-    let title = &draft.title;
-    let add = "add backends = [\"127.0.0.1:5001\"]";
-    let (key, items, refused) = match &draft.backends {
-        Written::Absent if incomplete => return,
-        Written::Absent => {
-            let message = format!("{title} has no backends");
-            report.add(Complaint::new(message, add).at(draft.name.clone()));
-            return;
-        }
-        Written::Refused => return,
-        Written::List { key, items, refused } => (key, items, *refused),
-    };
-    if items.is_empty() && refused == 0 {
-        let message = format!("the backends of {title} are an empty list");
-        let cure = "write at least one, such as \"127.0.0.1:5001\"";
-        report.add(Complaint::new(message, cure).at(key.clone()));
-    }
-    if items.len() + refused > MOST_BACKENDS {
-        let message = format!("{title} has {} backends", items.len() + refused);
-        let cure = format!("at most {MOST_BACKENDS} are possible; split the pool");
-        report.add(Complaint::new(message, cure).at(key.clone()));
-        return;
-    }
-    let backends = &draft.pool.backends;
-    if refused == 0 && !backends.is_empty() && backends.iter().all(|b| b.weight == 0) {
-        let message = format!("every backend of {title} has weight 0, so none gets a connection");
-        let cure = "give at least one a weight from 1 to 256";
-        report.add(Complaint::new(message, cure).at(key.clone()));
-    }
-    let mut seen: HashMap<String, &Span> = HashMap::new();
-    for (backend, span) in backends.iter().zip(items) {
-        match seen.get(&overlap::identity(&backend.address)) {
-            Some(first) => {
-                let written = quote(&backend.address.to_string());
-                let message = format!("the backend {written} stands twice in {title}");
-                let cure = "remove one; a weight gives it a larger share";
-                let problem = Complaint::new(message, cure).at(span.clone());
-                report.add(problem.after((*first).clone()));
-            }
-            None => {
-                seen.insert(overlap::identity(&backend.address), span);
-            }
-        }
-    }
-}
-
-fn check_health(draft: &PoolDraft, report: &mut Report) {
-    let health = &draft.pool.health;
-    let format = humantime::format_duration;
-    if let Some(span) = &draft.health.fast_interval
-        && health.fast_interval > health.interval
-    {
-        let message = format!(
-            "`fast_interval` {} is longer than `interval` {}",
-            format(health.fast_interval),
-            format(health.interval)
-        );
-        let cure = format!("write at most \"{}\"", format(health.interval));
-        report.add(Complaint::new(message, cure).at(span.clone()));
-    }
-    if let Some(span) = &draft.health.timeout
-        && health.timeout > health.interval
-    {
-        let message = format!(
-            "`timeout` {} is longer than `interval` {}",
-            format(health.timeout),
-            format(health.interval)
-        );
-        let cure = "a backend that does not answer is probed less often than the interval says";
-        report.add(Complaint::new(message, cure).at(span.clone()).as_warning());
-    }
-}
-
-fn check_listener(draft: &ListenerDraft, whole: &Draft, report: &mut Report) {
-    let title = &draft.title;
-    let cure = "write bind = [\":3030\"]";
-    match &draft.bind {
-        Written::Absent if !whole.incomplete => {
-            let message = format!("{title} has no address to listen on");
-            report.add(Complaint::new(message, cure).at(draft.name.clone()));
-        }
-        Written::List { key, items, refused: 0 } if items.is_empty() => {
-            let message = format!("the addresses of {title} are an empty list");
-            report.add(Complaint::new(message, cure).at(key.clone()));
-        }
-        Written::Absent | Written::Refused | Written::List { .. } => {}
-    }
-    if let (Some(own), Some(global), Some(span)) =
-        (draft.listener.max_connections, whole.global.max_connections, &draft.max_connections)
-        && own > global
-    {
-        let message = format!(
-            "`max_connections` {own} of {title} can never be reached: [global] allows {global}"
-        );
-        let cure = format!("write at most {global} here, or raise the limit in [global]");
-        report.add(Complaint::new(message, cure).at(span.clone()));
-    }
 }
 
 fn check_presence(draft: &Draft, report: &mut Report) {
@@ -275,8 +175,6 @@ fn check_loops(draft: &Draft, report: &mut Report) {
 
 /// Guessing is the slow part of a message, and nobody reads this many.
 const MOST_GUESSES: usize = 100;
-
-const MOST_BACKENDS: usize = 10_000;
 
 /// Every pair of addresses is compared, so this bounds the work for a hostile file.
 const MOST_ADDRESSES: usize = 1024;
