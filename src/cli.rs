@@ -351,7 +351,8 @@ Examples:
   evenkeel run -l unix:/run/front.sock unix:/run/app1.sock unix:/run/app2.sock
   evenkeel run -c evenkeel.toml --access-log
 
---balance, --access-log and --log-format hold over the file; `resource` needs one with agents. RUST_LOG holds over -q and -v.
+--balance, --access-log and --log-format hold over the file; `resource` needs one with agents.
+RUST_LOG holds over -q and -v.
 TERM and INT let live connections finish and exit with 0, or with 5 when they had to be cut.
 Other exit codes: 1 failed, 2 usage, 3 configuration invalid, 4 an address could not be bound.";
 

@@ -2,7 +2,8 @@
 //!
 //! One function a rule; those about a single listener or pool have files of their own. A draft
 //! from a text with errors is checked too, so that one reading shows everything; only rules about
-//! what is absent keep still then, because it may have been meant by what could not be read. Nothing here knows whether a file or a command line was read.
+//! what is absent keep still then, because it may have been meant by what could not be read.
+//! Nothing here knows whether a file or a command line was read.
 
 use std::collections::{HashMap, HashSet};
 
