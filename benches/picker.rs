@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion};
 use evenkeel::pool::Pool;
 use evenkeel::pool::backend::{Backend, Target};
-use evenkeel::pool::health::{self, Thresholds};
+use evenkeel::pool::health;
+use evenkeel::pool::picker::PickKey;
+use evenkeel::pool::terms::Terms;
 
 fn main() {
     let mut criterion = Criterion::default()
@@ -29,9 +31,9 @@ fn picks(criterion: &mut Criterion) {
     for size in [3, 100, 10_000] {
         for (name, dead) in [("all_up", false), ("third_down", true)] {
             group.bench_with_input(BenchmarkId::new(name, size), &size, |bencher, &size| {
-                let mut pool = pool(size, dead);
-                assert!(pool.pick(now, &[]).is_some(), "somebody is up");
-                bencher.iter(|| black_box(pool.pick(now, &[])));
+                let mut pool = pool(size, dead, now);
+                assert!(pool.is_available(), "somebody is up");
+                bencher.iter(|| black_box(pool.pick(PickKey::LOCAL, now, &[])));
             });
         }
     }
@@ -39,15 +41,15 @@ fn picks(criterion: &mut Criterion) {
 }
 
 /// A pool in which, if `dead`, every third backend is down.
-fn pool(size: usize, dead: bool) -> Pool {
+fn pool(size: usize, dead: bool, now: Instant) -> Pool {
     let backend = |index: usize| {
         let health = if dead && index % 3 == 2 { health::DOWN } else { health::UP };
         Backend::new(format!("b{index}"), 1, health)
     };
     let backends = (0..size).map(backend).collect();
-    let mut pool = Pool::new("bench".to_owned(), backends, Thresholds { rise: 2, fall: 3 });
+    let mut pool = Pool::new(Terms::new("bench"), backends, now);
     for index in 0..size {
-        pool.relocate(index, vec![Target::Unix(PathBuf::from("unused"))]);
+        pool.relocate(index, vec![Target::Unix(PathBuf::from("unused"))], now);
     }
     pool
 }

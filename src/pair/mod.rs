@@ -148,10 +148,11 @@ impl<S: Stream> Pair<S> {
         if !backend.ready().has(Ready::WRITABLE) {
             return Step::Waiting;
         }
+        let left = self.deadline.map_or(limits.connect, |at| at.saturating_duration_since(now));
         self.phase = Phase::Relaying;
         self.connected_at = Some(now);
         self.deadline = limits.idle.map(|idle| now + idle);
-        Step::Connected
+        Step::Connected(limits.connect.saturating_sub(left))
     }
 
     fn relay_step(&mut self, now: Instant, limits: &Limits, pump: &mut Pump<'_, S::Pipe>) -> Step {
@@ -263,8 +264,8 @@ impl<S: Stream> Pair<S> {
 pub enum Step {
     /// Choose a backend, begin a connect, and [`Pair::attach`] it.
     NeedBackend,
-    /// The backend is connected: note it and step again.
-    Connected,
+    /// The backend is connected, after so long: note it and step again.
+    Connected(Duration),
     /// This backend could not be connected, or reset the connection (`ConnectionReset`) before a
     /// byte went either way. It was dropped: note it and step again.
     ConnectFailed(io::Error),

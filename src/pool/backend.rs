@@ -1,25 +1,42 @@
 //! One destination: where it is, how it fares, and what it carries.
 //!
-//! Two facts decide whether new clients go there: what the probes say ([`Health`]) and what real
-//! traffic says (its standing). A backend whose connects keep failing is *ejected* for a growing
-//! time, whatever the probes say; a connect or a probe that turned it up lifts that.
+//! Several facts, each kept apart, decide whether new clients go there: where it is, what the
+//! probes say ([`Health`]), what real traffic says ([`Fault`]), what its agent says, and what it is
+//! wanted for ([`Admin`]). A backend whose connects keep failing is *ejected* for a growing time,
+//! whatever the probes say; a connect or a probe that turned it up lifts that. What the facts come
+//! to is worked out here; the pool keeps it and acts on it.
 
-use std::fmt;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::health::Health;
+use super::admin::{Admin, Author};
+use super::agent::{Memory, Report};
+use super::damping::Damping;
+use super::health::{Health, Thresholds, Turn};
+use super::picker::WHOLE;
+use super::places::Places;
+pub use super::places::{Attempt, Target};
+use super::ramp::Ramp;
+use super::roster::{Place, Rank};
+use super::standing::{Fault, Standing};
+pub use super::state::BackendState;
 
 /// One destination of a pool.
 #[derive(Debug)]
 pub struct Backend {
     label: String,
     weight: u16,
-    targets: Vec<Target>,
-    preferred: usize,
+    most: Option<u32>,
+    backup: bool,
+    pub(super) places: Places,
     pub(super) health: Health,
+    damping: Damping,
     standing: Standing,
+    wanted: Admin,
+    agent: Memory,
+    ramp: Option<Ramp>,
+    rotation: Rotation,
+    words: String,
+    state: Option<(BackendState, Instant)>,
     counters: Counters,
 }
 
@@ -30,50 +47,49 @@ impl Backend {
         Self {
             label,
             weight,
-            targets: Vec::new(),
-            preferred: 0,
+            most: None,
+            backup: false,
+            places: Places::default(),
             health,
+            damping: Damping::default(),
             standing: Standing::default(),
+            wanted: Admin::default(),
+            agent: Memory::default(),
+            ramp: None,
+            rotation: Rotation::New,
+            words: "no probe result yet".to_owned(),
+            state: None,
             counters: Counters::default(),
         }
     }
 
-    /// Sets where the backend is. The address that worked last stays the first to be tried.
-    /// Returns true when that changed anything.
-    pub fn relocate(&mut self, targets: Vec<Target>) -> bool {
-        if targets == self.targets {
-            return false;
-        }
-        let last_good = self.targets.get(self.preferred);
-        self.preferred = targets.iter().position(|t| Some(t) == last_good).unwrap_or(0);
-        self.targets = targets;
-        true
+    /// The same with a limit to its connections.
+    #[must_use]
+    pub fn with_most(self, most: Option<u32>) -> Self {
+        Self { most, ..self }
+    }
+
+    /// The same as a backup, or not.
+    #[must_use]
+    pub fn with_backup(self, backup: bool) -> Self {
+        Self { backup, ..self }
     }
 
     /// The first attempt to connect: at the address that worked last.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "no name has billions of addresses")]
     pub fn first_attempt(&self) -> Attempt {
-        Attempt { first: self.preferred as u32, turn: 0 }
+        self.places.first_attempt()
     }
 
     /// The address of an attempt; `None` when every address was tried.
     #[must_use]
     pub fn target(&self, attempt: Attempt) -> Option<&Target> {
-        self.place(attempt).map(|place| &self.targets[place])
-    }
-
-    /// Notes that an attempt connected: its address is the first to be tried from now on.
-    pub fn prefer(&mut self, attempt: Attempt) {
-        if let Some(place) = self.place(attempt) {
-            self.preferred = place;
-        }
+        self.places.target(attempt)
     }
 
     /// Every address, in the order in which they are tried.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
-        let attempts = std::iter::successors(Some(self.first_attempt()), |last| Some(last.next()));
-        attempts.map_while(|attempt| self.target(attempt))
+        self.places.targets()
     }
 
     /// What it is called: its address as configured.
@@ -88,21 +104,44 @@ impl Backend {
         self.weight
     }
 
+    /// Whether it serves only while no other backend can.
+    #[must_use]
+    pub fn is_backup(&self) -> bool {
+        self.backup
+    }
+
     /// What it carries and has carried.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
+    /// What its agent has said.
+    #[must_use]
+    pub fn agent(&self) -> &Memory {
+        &self.agent
+    }
+
     /// What it is at `now`, in one word of the contract.
     #[must_use]
     pub fn state(&self, now: Instant) -> BackendState {
-        if self.targets.is_empty() {
+        match self.admin().0 {
+            Admin::Ready => self.condition(now),
+            Admin::Draining => BackendState::Draining,
+            Admin::Maintenance => BackendState::Maintenance,
+        }
+    }
+
+    /// What it is at `now` whatever it is wanted for.
+    #[must_use]
+    pub fn condition(&self, now: Instant) -> BackendState {
+        if self.places.is_empty() {
             return BackendState::Unresolved;
         }
         match self.health {
             Health::Down { .. } => BackendState::Down,
-            Health::Checking | Health::Up { .. } if self.standing.is_ejected(now) => {
+            Health::Checking | Health::Up { .. } if self.agent.is_against() => BackendState::Down,
+            Health::Checking | Health::Up { .. } if self.ejected(now).is_some() => {
                 BackendState::Ejected
             }
             Health::Checking => BackendState::Checking,
@@ -110,22 +149,123 @@ impl Backend {
         }
     }
 
+    /// What it is wanted for, and who wants that.
+    #[must_use]
+    pub fn admin(&self) -> (Admin, Author) {
+        let agent = self.agent.admin();
+        if agent > self.wanted { (agent, Author::Agent) } else { (self.wanted, Author::Operator) }
+    }
+
     /// Whether new clients may be sent there, ejected or not.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        self.weight > 0 && !self.targets.is_empty() && self.health.is_usable()
+        self.weight > 0
+            && self.agent.percent() > 0
+            && self.admin().0 == Admin::Ready
+            && !self.places.is_empty()
+            && self.health.is_usable()
+            && !self.agent.is_against()
     }
 
     /// Whether new clients should be sent there.
     #[must_use]
     pub fn is_eligible(&self, now: Instant) -> bool {
-        self.is_usable() && !self.standing.is_ejected(now)
+        self.is_usable() && self.ejected(now).is_none()
     }
 
-    fn place(&self, attempt: Attempt) -> Option<usize> {
-        let count = self.targets.len();
-        let (first, turn) = (attempt.first as usize, attempt.turn as usize);
-        (turn < count).then(|| (first + turn) % count)
+    /// Flaps that are not forgotten at `now`.
+    #[must_use]
+    pub fn flaps(&self, now: Instant) -> u32 {
+        self.damping.flaps(now)
+    }
+
+    /// The limit to its connections when it does not start slowly.
+    #[must_use]
+    pub fn most(&self) -> Option<u32> {
+        self.agent.most().unwrap_or(self.most)
+    }
+
+    /// Since when it is in its state.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.state.map(|(_, since)| since)
+    }
+
+    /// What its last turn was told with.
+    pub(super) fn words(&self) -> &str {
+        &self.words
+    }
+
+    pub(super) fn explain(&mut self, words: &str) {
+        self.words = words.chars().take(MOST_WORDS).collect();
+    }
+
+    pub(super) fn thresholds(&self, usual: Thresholds, now: Instant) -> Thresholds {
+        self.damping.thresholds(usual, now)
+    }
+
+    /// Why it is left alone, and until when.
+    pub(super) fn ejected(&self, now: Instant) -> Option<(Fault, Instant)> {
+        self.standing.ejected(now)
+    }
+
+    /// Its place among the others as of `now`, after a look at what has come of it since: one
+    /// that has just become eligible begins a ramp, but not the first time, while the pool `is_new`
+    /// with all that it has.
+    pub(super) fn settle(&mut self, slow_start: Duration, is_new: bool, now: Instant) -> Place {
+        let eligible = self.is_eligible(now);
+        match (self.rotation, eligible) {
+            (Rotation::In, true) => {}
+            (Rotation::New, true) if is_new => {}
+            (Rotation::New | Rotation::Out, true) => self.ramp = Ramp::begin(slow_start, now),
+            (Rotation::New | Rotation::In | Rotation::Out, false) => self.ramp = None,
+        }
+        self.rotation = match (self.rotation, eligible) {
+            (_, true) => Rotation::In,
+            (Rotation::New, false) => Rotation::New,
+            (Rotation::In | Rotation::Out, false) => Rotation::Out,
+        };
+        self.ramp = self.ramp.filter(|ramp| ramp.share(now) < WHOLE);
+        let state = self.state(now);
+        if self.state.is_none_or(|(before, _)| before != state) {
+            self.state = Some((state, now));
+        }
+        self.place(now)
+    }
+
+    /// When [`Self::settle`] comes to something else without any event.
+    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let readmission = self.ejected(now).map(|(_, until)| until);
+        let step = self.ramp.and_then(|ramp| ramp.next(now));
+        [readmission, step].into_iter().flatten().min()
+    }
+
+    /// Takes a probe result; says if that changed whether the probes find it up.
+    pub(super) fn observe(
+        &mut self,
+        passed: bool,
+        usual: Thresholds,
+        now: Instant,
+    ) -> Option<Turn> {
+        let thresholds = self.thresholds(usual, now);
+        let turn = self.health.observe(passed, thresholds);
+        if let Some(turn) = turn {
+            self.damping.turned(turn, now);
+        }
+        turn
+    }
+
+    /// Sets what the operator wants of it.
+    pub(super) fn want(&mut self, admin: Admin, probed: bool) {
+        let before = self.admin().0;
+        self.wanted = admin;
+        self.look_anew(before, probed);
+    }
+
+    /// Takes what its agent says.
+    pub(super) fn hear(&mut self, report: Report, probed: bool, now: Instant) {
+        let before = self.admin().0;
+        self.agent.take(report, now);
+        self.look_anew(before, probed);
     }
 
     pub(super) fn opened(&mut self) {
@@ -137,39 +277,51 @@ impl Backend {
         self.counters.active -= 1;
     }
 
-    pub(super) fn connected(&mut self, now: Instant) -> bool {
+    pub(super) fn connected(&mut self) {
         self.counters.total += 1;
-        self.prove(now)
     }
 
-    /// A connect or a probe that worked wipes the slate; true if that ends an ejection.
-    pub(super) fn prove(&mut self, now: Instant) -> bool {
-        self.standing.succeed(now)
+    pub(super) fn failed(&mut self, fault: Fault) -> bool {
+        match fault {
+            Fault::Connect => self.counters.failures += 1,
+            Fault::Silence => self.counters.silences += 1,
+        }
+        self.standing.fail(fault)
     }
 
-    pub(super) fn failed(&mut self) -> bool {
-        self.counters.failures += 1;
-        self.standing.fail()
+    /// Wipes the slate; true if that ends an ejection.
+    pub(super) fn prove(&mut self, fault: Fault, now: Instant) -> bool {
+        self.standing.succeed(fault, now)
     }
 
-    pub(super) fn eject(&mut self, now: Instant) -> Duration {
-        self.standing.eject(now)
+    pub(super) fn eject(&mut self, fault: Fault, now: Instant) -> Duration {
+        self.standing.eject(fault, now)
     }
-}
 
-/// A walk through the addresses of a backend: where it began, and how far it is. It goes on
-/// undisturbed when another connect finds out meanwhile which address is good.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempt {
-    first: u32,
-    turn: u32,
-}
+    /// What was known before a maintenance is old by its end: the next probe decides. One that was
+    /// down then stays down until it has risen.
+    fn look_anew(&mut self, before: Admin, probed: bool) {
+        let ends = before == Admin::Maintenance && self.admin().0 != Admin::Maintenance;
+        if ends && probed && self.health.is_usable() {
+            self.health = Health::Checking;
+        }
+    }
 
-impl Attempt {
-    /// The attempt after this one, at the next address.
-    #[must_use]
-    pub fn next(self) -> Self {
-        Self { turn: self.turn + 1, ..self }
+    fn place(&self, now: Instant) -> Place {
+        let rank = match (self.is_usable(), self.ejected(now).is_some(), self.backup) {
+            (false, _, _) => None,
+            (true, true, _) => Some(Rank::Ejected),
+            (true, false, true) => Some(Rank::Backup),
+            (true, false, false) => Some(Rank::Primary),
+        };
+        let ramp = self.ramp.map_or(WHOLE, |ramp| ramp.share(now));
+        let share = u32::from(ramp) * u32::from(self.agent.percent()) / 100;
+        let part = |most: u32| u64::from(most) * u64::from(ramp) / u64::from(WHOLE);
+        Place {
+            rank,
+            share: u16::try_from(share).unwrap_or(WHOLE).max(1),
+            cap: self.most().map(|most| u32::try_from(part(most)).unwrap_or(most).max(1)),
+        }
     }
 }
 
@@ -182,130 +334,18 @@ pub struct Counters {
     pub total: u64,
     /// Connects that failed at every address.
     pub failures: u64,
+    /// Connections on which it did not say a byte in time.
+    pub silences: u64,
 }
 
-/// What real connects say of a backend.
-#[derive(Debug, Default)]
-struct Standing {
-    failures: u32,
-    ejections: u32,
-    ejected_until: Option<Instant>,
-}
-
-impl Standing {
-    /// Forgets all failures; true if that ends an ejection.
-    fn succeed(&mut self, now: Instant) -> bool {
-        let was_ejected = self.is_ejected(now);
-        *self = Self::default();
-        was_ejected
-    }
-
-    /// Counts a failure; true when there are enough in a row to eject.
-    fn fail(&mut self) -> bool {
-        self.failures = self.failures.saturating_add(1);
-        self.failures >= FAILURES_TO_EJECT
-    }
-
-    fn eject(&mut self, now: Instant) -> Duration {
-        let time = FIRST_EJECTION.saturating_mul(1 << self.ejections.min(16)).min(LONGEST_EJECTION);
-        self.ejections += 1;
-        self.ejected_until = Some(now + time);
-        time
-    }
-
-    fn is_ejected(&self, now: Instant) -> bool {
-        self.ejected_until.is_some_and(|until| until > now)
-    }
-}
-
-/// A place to connect to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A TCP address.
-    Inet(SocketAddr),
-    /// A unix socket.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Inet(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-/// The state of a backend, in the words of the contract.
+/// Whether it is among those that should get clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BackendState {
-    /// In rotation.
-    Up,
-    /// Its probes fail.
-    Down,
-    /// No probe result yet.
-    Checking,
-    /// Real connects failed.
-    Ejected,
-    /// Its name has no address.
-    Unresolved,
+enum Rotation {
+    /// It never was.
+    New,
+    In,
+    Out,
 }
 
-impl fmt::Display for BackendState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Up => "up",
-            Self::Down => "down",
-            Self::Checking => "checking",
-            Self::Ejected => "ejected",
-            Self::Unresolved => "unresolved",
-        })
-    }
-}
-
-/// Failed connects in a row after which a backend is left alone for a while.
-const FAILURES_TO_EJECT: u32 = 3;
-const FIRST_EJECTION: Duration = Duration::from_secs(10);
-const LONGEST_EJECTION: Duration = Duration::from_secs(300);
-
-#[cfg(test)]
-mod tests {
-    use super::super::health::UP;
-    use super::*;
-
-    fn inet(text: &str) -> Target {
-        Target::Inet(text.parse().unwrap())
-    }
-
-    #[test]
-    fn the_address_that_worked_is_tried_first_and_survives_a_new_answer() {
-        let mut backend = Backend::new("db:1".into(), 1, UP);
-        let (a, b, c) = (inet("[::1]:1"), inet("127.0.0.1:1"), inet("127.0.0.2:1"));
-        assert!(backend.relocate(vec![a.clone(), b.clone()]));
-        let first = backend.first_attempt();
-        assert_eq!(backend.target(first), Some(&a));
-        backend.prefer(first.next());
-        assert!(backend.targets().eq([&b, &a]));
-        assert!(backend.relocate(vec![c.clone(), a.clone(), b.clone()]));
-        assert!(backend.targets().eq([&b, &c, &a]));
-    }
-
-    #[test]
-    fn a_walk_reaches_every_address_though_the_preferred_one_changes() {
-        let mut backend = Backend::new("db:1".into(), 1, UP);
-        let (a, b) = (inet("[::1]:1"), inet("127.0.0.1:1"));
-        backend.relocate(vec![a.clone(), b.clone()]);
-        let walk = backend.first_attempt();
-        backend.prefer(walk.next());
-        assert_eq!(backend.target(walk), Some(&a));
-        assert_eq!(backend.target(walk.next()), Some(&b));
-        assert_eq!(backend.target(walk.next().next()), None);
-    }
-
-    #[test]
-    fn a_backend_without_an_address_is_unresolved() {
-        let backend = Backend::new("db:1".into(), 1, UP);
-        assert!(!backend.is_usable());
-        assert_eq!(backend.target(backend.first_attempt()), None);
-    }
-}
+/// Characters of an explanation that are kept.
+const MOST_WORDS: usize = 160;

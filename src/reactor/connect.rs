@@ -1,6 +1,7 @@
 //! From a pair that needs a backend to one that has one: choosing, connecting, trying the next.
 
 use std::io;
+use std::time::Duration;
 
 use super::pairs::{Choice, Failure};
 use super::polls;
@@ -11,6 +12,7 @@ use super::token::Source;
 use super::{Reactor, Route};
 use crate::config::AccessLog;
 use crate::pair::{CloseReason, Side};
+use crate::pool::Picked;
 
 impl Reactor {
     /// Begins a connect: to the next address of the backend being tried, or to another backend.
@@ -56,15 +58,19 @@ impl Reactor {
         let attempts = self.route(slot).attempts;
         let entry = self.pairs.get_mut(slot);
         let tried = entry.tried.len();
-        let picked =
-            if tried < attempts { self.pools[pool].pick(self.now, &entry.tried) } else { None };
-        let Some(backend) = picked else {
-            if tried == 0 {
-                return Err(CloseReason::NoBackend);
+        let picked = if tried < attempts {
+            self.pools[pool].pick(entry.client.key(), self.now, &entry.tried)
+        } else {
+            Picked::Nobody
+        };
+        let backend = match picked {
+            Picked::Backend(backend) => backend,
+            Picked::Full | Picked::Nobody if tried == 0 => return Err(CloseReason::NoBackend),
+            Picked::Full | Picked::Nobody => {
+                let failure = entry.failure;
+                self.tell_unreachable(pool, tried);
+                return Err(failure.reason());
             }
-            let failure = entry.failure;
-            self.tell_unreachable(pool, tried);
-            return Err(failure.reason());
         };
         self.pools[pool].opened(backend);
         let attempt = self.pools[pool].backend(backend).first_attempt();
@@ -134,7 +140,7 @@ impl Reactor {
             .is_some_and(|target| socket.is_connected_to_itself(target, &self.source_ports))
     }
 
-    pub(super) fn connected(&mut self, slot: usize) {
+    pub(super) fn connected(&mut self, slot: usize, took: Duration) {
         let pool = self.pool_of(slot);
         self.pairs.connected(slot);
         let entry = self.pairs.get_mut(slot);
@@ -143,7 +149,8 @@ impl Reactor {
             let name = &self.listeners[entry.listener].name;
             Access::new(entry, name, &self.pools[pool], self.now).opened();
         }
-        let change = self.pools[pool].connected(choice.backend, choice.attempt, self.now);
-        self.tell_change(pool, choice.backend, change, "connected again");
+        let Choice { backend, attempt, .. } = choice;
+        let change = self.pools[pool].connected(backend, attempt, took, self.now);
+        self.tell_change(pool, backend, change, "connected again");
     }
 }

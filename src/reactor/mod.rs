@@ -20,6 +20,7 @@ mod resolver;
 mod signals;
 mod socket;
 mod start;
+mod terms;
 mod token;
 mod verdicts;
 
@@ -117,6 +118,7 @@ impl Reactor {
         self.sleep()?;
         self.mark();
         self.obey();
+        self.tick();
         self.accept();
         self.accept_the_last();
         self.relay();
@@ -245,6 +247,7 @@ impl Reactor {
             self.lifecycle.deadline(),
             self.drain_note,
             self.warming_until(),
+            self.pools.iter().filter_map(Pool::next_deadline).min(),
             watched.filter(|_| self.lifecycle.is_running()),
             pauses,
         ];

@@ -142,13 +142,13 @@ impl Reactor {
                 Ok(()) => self.pairs.arm(slot),
                 Err(reason) => self.finish(slot, reason),
             },
-            Step::Connected if self.met_itself(slot) => {
+            Step::Connected(_) if self.met_itself(slot) => {
                 let refused = io::ErrorKind::ConnectionRefused.into();
                 let step = self.pairs.get_mut(slot).pair.give_up_backend(refused);
                 return self.carry_out(slot, step);
             }
-            Step::Connected => {
-                self.connected(slot);
+            Step::Connected(took) => {
+                self.connected(slot, took);
                 return true;
             }
             Step::ConnectFailed(error) => {

@@ -18,14 +18,15 @@ impl Reactor {
         let stats = &self.stats;
         log::info!(
             "status: {} connections (at most {}), {} accepted, {} bytes received, {} bytes sent, \
-             {} failed connects, {} turns",
+             {} failed connects, {} turns; of {} backends:",
             self.live(),
             self.max_connections,
             stats.accepted,
             stats.bytes_received,
             stats.bytes_sent,
             stats.connect_failures,
-            stats.turns
+            stats.turns,
+            self.pools.iter().map(|pool| pool.backends().len()).sum::<usize>()
         );
         for listener in &self.listeners {
             if let Service::Balance(Route { pool, .. }) = listener.service {
@@ -40,10 +41,11 @@ impl Reactor {
         for pool in &self.pools {
             for (index, backend) in pool.backends().iter().enumerate() {
                 let counters = backend.counters();
+                let status = pool.status(index, self.now);
                 log::info!(
-                    "status: {}: {}, weight {}, {} active, {} total, {} failed",
+                    "status: {}: {}, weight {}, {} active, {} total, {} failed; {status}",
                     BackendName(pool, index),
-                    backend.state(self.now),
+                    status.state,
                     backend.weight(),
                     counters.active,
                     counters.total,

@@ -16,6 +16,7 @@ use socket2::{SockRef, TcpKeepalive};
 use super::pipe::KernelPipe;
 use crate::pair::endpoint::{Ready, Stream};
 use crate::pool::backend::Target;
+use crate::pool::picker::PickKey;
 
 /// A connected or connecting socket.
 #[derive(Debug)]
@@ -211,6 +212,16 @@ pub(super) type SourcePorts = RangeInclusive<u16>;
 pub(super) enum Peer {
     Inet(SocketAddr),
     Unix,
+}
+
+impl Peer {
+    /// What a choice of a backend may depend on.
+    pub(super) fn key(self) -> PickKey {
+        match self {
+            Self::Inet(address) => PickKey::of(address.ip()),
+            Self::Unix => PickKey::LOCAL,
+        }
+    }
 }
 
 impl fmt::Display for Peer {

@@ -17,15 +17,15 @@ use super::probes::Probes;
 use super::report::Sparing;
 use super::resolver::{Resolver, User};
 use super::signals::Signals;
+use super::terms;
 use super::token::Source;
 use super::{Listener, Reactor, Route, Service, clock};
 use crate::answer::Answerer;
-use crate::config::{self, BackendAddress, BindAddress, Check, Config, Initial};
+use crate::config::{self, BackendAddress, BindAddress, Config};
 use crate::lifecycle::Lifecycle;
 use crate::pair::Limits;
 use crate::pool::Pool;
-use crate::pool::backend::{Backend, Target};
-use crate::pool::health::{DOWN, Health, Thresholds, UP};
+use crate::pool::backend::Target;
 use crate::pool::prober::Prober;
 use crate::stats::Stats;
 
@@ -129,23 +129,16 @@ impl Reactor {
 
     fn add_pool(&mut self, config: &config::Pool) {
         let number = self.pools.len();
-        let probed = config.health.check != Check::None;
-        let health = match (probed, config.health.initial) {
-            (false, _) | (true, Initial::Up) => UP,
-            (true, Initial::Down) => DOWN,
-            (true, Initial::Checking) => Health::Checking,
-        };
-        let make = |b: &config::Backend| Backend::new(b.address.to_string(), b.weight, health);
-        let thresholds = Thresholds { rise: config.health.rise, fall: config.health.fall };
+        let make = |backend: &config::Backend| terms::backend(backend, &config.health);
         let backends = config.backends.iter().map(make).collect();
-        let mut pool = Pool::new(config.name.clone(), backends, thresholds);
+        let mut pool = Pool::new(terms::of_pool(config, seed()), backends, self.now);
         for (backend, configured) in config.backends.iter().enumerate() {
             match &configured.address {
                 BackendAddress::Inet(address) => {
-                    pool.relocate(backend, vec![Target::Inet(*address)])
+                    pool.relocate(backend, vec![Target::Inet(*address)], self.now)
                 }
                 BackendAddress::Unix(path) => {
-                    pool.relocate(backend, vec![Target::Unix(path.clone())])
+                    pool.relocate(backend, vec![Target::Unix(path.clone())], self.now)
                 }
                 BackendAddress::Name { host, port } => {
                     self.resolver.watch(host, *port, User::Backend { pool: number, backend });

@@ -6,8 +6,9 @@ use super::probes::{Outcome, Scene, Verdict};
 use super::report::BackendName;
 use super::resolver::{Answer, User};
 use super::socket::words;
-use crate::pool::Change;
+use crate::pool::agent::Report;
 use crate::pool::backend::{Attempt, Target};
+use crate::pool::{Change, Rank};
 
 impl Reactor {
     /// Takes answers about names, finishes probes, starts those that are due.
@@ -38,6 +39,17 @@ impl Reactor {
         self.tell_availability();
     }
 
+    /// Lets the pools notice what has changed by itself, before anybody is let in.
+    pub(super) fn tick(&mut self) {
+        for pool in 0..self.pools.len() {
+            if self.pools[pool].next_deadline().is_some_and(|at| at <= self.now) {
+                for (backend, change) in self.pools[pool].tick(self.now) {
+                    self.tell_change(pool, backend, Some(change), "its time is over");
+                }
+            }
+        }
+    }
+
     /// Gives a result to all who wait for it.
     fn judge(&mut self, outcome: &Outcome) {
         let number = outcome.number;
@@ -58,13 +70,25 @@ impl Reactor {
         self.prober.finished(number, turning, self.now);
     }
 
-    fn hear_agent(&self, pool: usize, backend: usize, outcome: &Outcome) {
+    fn hear_agent(&mut self, pool: usize, backend: usize, outcome: &Outcome) {
         let name = BackendName(&self.pools[pool], backend);
-        match &outcome.verdict {
-            Verdict::Passed(line) => log::debug!("Agent of {name}: {line}"),
+        let report = match &outcome.verdict {
+            Verdict::Passed(line) => {
+                log::debug!("Agent of {name}: {line}");
+                Report::parse(line.as_bytes())
+            }
             Verdict::Failed(reason) | Verdict::Unknown(reason) => {
                 log::debug!("Agent of {name} is silent ({reason})");
+                return;
             }
+        };
+        match report {
+            Ok(report) => {
+                let change = self.pools[pool].agent(backend, report, self.now);
+                let why = format!("its agent says: {}", self.pools[pool].backend(backend).agent());
+                self.tell_change(pool, backend, change, &why);
+            }
+            Err(unreadable) => log::debug!("Agent of {name}: {unreadable}"),
         }
     }
 
@@ -136,7 +160,7 @@ impl Reactor {
     fn relocate(&mut self, user: User, targets: Vec<Target>) {
         match user {
             User::Backend { pool, backend } => {
-                let change = self.pools[pool].relocate(backend, targets);
+                let change = self.pools[pool].relocate(backend, targets, self.now);
                 self.tell_change(pool, backend, change, "resolved");
             }
             User::Poll(number) => {
@@ -149,17 +173,32 @@ impl Reactor {
 
     /// Tells what happened to a backend, and why.
     pub(super) fn tell_change(
-        &self,
+        &mut self,
         pool: usize,
         backend: usize,
         change: Option<Change>,
         why: &str,
     ) {
+        match change {
+            Some(Change::Up | Change::Down) => self.pools[pool].explain(backend, why),
+            None
+            | Some(Change::Ejected(_))
+            | Some(Change::Readmitted | Change::Relocated | Change::Wanted(_)) => {}
+        }
         let name = BackendName(&self.pools[pool], backend);
         match change {
             None => {}
             Some(Change::Up) => log::info!("Health check OK: {name} is up ({why})"),
-            Some(Change::Down) => log::info!("Health check FAILED: {name} ({why}) is down"),
+            Some(Change::Down) => {
+                let flaps = match self.pools[pool].backend(backend).flaps(self.now) {
+                    0 => "",
+                    _ => "; it flaps, and must pass more checks than usual to return",
+                };
+                log::info!("Health check FAILED: {name} ({why}) is down{flaps}");
+            }
+            Some(Change::Wanted(admin)) => {
+                log::info!("{name} is {admin} ({})", self.pools[pool].backend(backend).admin().1);
+            }
             Some(Change::Ejected(time)) => {
                 log::info!("{name} is ejected for {} s ({why})", time.as_secs());
             }
@@ -178,6 +217,11 @@ impl Reactor {
             return;
         }
         for pool in &mut self.pools {
+            match pool.serving_changed() {
+                Some(Rank::Primary) => log::info!("pool {}: primaries serve again", pool.name()),
+                Some(Rank::Backup) => log::info!("pool {}: backups take over", pool.name()),
+                Some(Rank::Ejected) | None => {}
+            }
             match pool.availability_changed() {
                 Some(false) => log::warn!("No available backends in pool {}", pool.name()),
                 Some(true) => log::warn!("Backends are available again in pool {}", pool.name()),

@@ -5,10 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel::pool::Pool;
 use evenkeel::pool::backend::{Attempt, Backend, Target};
 use evenkeel::pool::health::{Health, Thresholds};
+use evenkeel::pool::picker::PickKey;
 use evenkeel::pool::prober::{Pace, Prober};
+use evenkeel::pool::terms::Terms;
+use evenkeel::pool::{Picked, Pool};
 
 use crate::plan::{Kind, Mood, Plan};
 use crate::random::Random;
@@ -33,11 +35,12 @@ impl Control {
         let backends = (0..plan.moods.len())
             .map(|index| Backend::new(format!("b{index}"), 1, Health::Checking))
             .collect();
-        let mut pool = Pool::new("sim".into(), backends, THRESHOLDS);
+        let terms = Terms { thresholds: THRESHOLDS, ..Terms::new("sim") };
+        let mut pool = Pool::new(terms, backends, now);
         let mut prober = Prober::new(random.below(u64::MAX));
         for index in 0..plan.moods.len() {
             let place = |turn| Target::Unix(format!("/sim/{index}/{turn}").into());
-            pool.relocate(index, (0..plan.addresses).map(place).collect());
+            pool.relocate(index, (0..plan.addresses).map(place).collect(), now);
             assert_eq!(prober.add(PACE, now), index);
             prober.join(index, index);
         }
@@ -61,7 +64,9 @@ impl Control {
 
     /// A backend for a new connection, which is counted as opened.
     pub(crate) fn pick(&mut self, now: Instant, tried: &[usize]) -> Option<usize> {
-        let picked = self.pool.pick(now, tried)?;
+        let Picked::Backend(picked) = self.pool.pick(PickKey::LOCAL, now, tried) else {
+            return None;
+        };
         assert!(!tried.contains(&picked), "a backend is tried twice");
         assert!(self.pool.backend(picked).is_usable(), "an unusable backend is picked");
         self.pool.opened(picked);
@@ -89,8 +94,14 @@ impl Control {
         }
     }
 
-    pub(crate) fn connected(&mut self, backend: usize, attempt: Attempt, now: Instant) {
-        let change = self.pool.connected(backend, attempt, now);
+    pub(crate) fn connected(
+        &mut self,
+        backend: usize,
+        attempt: Attempt,
+        took: Duration,
+        now: Instant,
+    ) {
+        let change = self.pool.connected(backend, attempt, took, now);
         self.trace.say(|| format!("connected b{backend} {change:?}"));
     }
 
@@ -110,6 +121,9 @@ impl Control {
 
     /// Moods change, probes begin and end.
     pub(crate) fn turn(&mut self, now: Instant) {
+        for (index, change) in self.pool.tick(now) {
+            self.trace.say(|| format!("b{index} {change:?}"));
+        }
         if self.flips.is_some_and(|at| at <= now) {
             self.flips = Some(now + self.random.millis(20_000));
             let index =
@@ -139,7 +153,10 @@ impl Control {
 
     pub(crate) fn next(&self) -> Option<Instant> {
         let probes = self.backends.iter().filter_map(|b| b.probe.map(|probe| probe.ends)).min();
-        [self.prober.next(), self.flips, probes].into_iter().flatten().min()
+        [self.prober.next(), self.pool.next_deadline(), self.flips, probes]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// How a probe finds its backend: at the first address that is alive.

@@ -48,12 +48,12 @@ impl World {
                 Ok(()) => return true,
                 Err(reason) => self.end(slot, reason),
             },
-            Step::Connected => {
+            Step::Connected(took) => {
                 let now = self.now;
                 let entry = &mut self.pairs[slot];
                 let (backend, attempt) = entry.choice.expect("a backend that was chosen");
                 (entry.active.0, entry.moved.0) = (now, now);
-                self.control.connected(backend, attempt, now);
+                self.control.connected(backend, attempt, took, now);
                 return true;
             }
             Step::ConnectFailed(_) => {

@@ -118,14 +118,13 @@ impl Daemon {
     pub(crate) fn status(&mut self) -> Vec<String> {
         let before = self.log().len();
         self.signal(Signal::USR1);
-        // The line of the last backend ends the table; what ended follows only if anything did.
+        // The first line says how many backends follow; what ended comes last if anything did.
         wait_for("the status table", || {
             let lines: Vec<String> =
                 self.log()[before..].iter().filter(|l| l.contains("status: ")).cloned().collect();
-            lines
-                .iter()
-                .any(|line| line.contains(" failed") && line.contains("weight"))
-                .then_some(lines)
+            let backends = lines.iter().filter(|line| line.contains(", weight ")).count();
+            let whole = format!("; of {backends} backends:");
+            lines.iter().any(|line| line.contains(&whole)).then_some(lines)
         })
     }
 
