@@ -86,6 +86,43 @@ fn warnings_do_not_make_a_file_wrong() {
 }
 
 #[test]
+fn what_is_odd_but_possible_is_a_warning() {
+    let directory = tempfile::tempdir().unwrap();
+    for (pool, expected) in [
+        (
+            "backends = [{ address = 'a:1', backup = true }]",
+            "every backend of [pool.web] is a backup, so all serve as if none were",
+        ),
+        (
+            "balance = 'first'\nbackends = ['a:1', 'b:1']",
+            "`a:1` has no `max_connections`: while it is up, those after it get no clients",
+        ),
+        ("queue = 7\nbackends = ['a:1']", "no backend of [pool.web] can be full"),
+        ("queue_timeout = '7s'\nbackends = ['a:1']", "no backend of [pool.web] can be full"),
+        // None of these is odd.
+        ("balance = 'first'\nbackends = [{ address = 'a:1', max_connections = 1 }, 'b:1']", ""),
+        ("balance = 'first'\nbackends = ['a:1', 'b:1']\nhealth.agent = ':9'", ""),
+        ("backends = ['a:1', { address = 'b:1', backup = true }]", ""),
+        ("queue = 7\nbackends = [{ address = 'a:1', max_connections = 1 }]", ""),
+        ("queue = 7\nbackends = ['a:1']\nhealth.agent = ':9'", ""),
+        ("queue = 0\nbackends = ['a:1']", ""),
+        ("on_down = 'close'\nbackends = ['a:1']\nhealth = { type = 'none', agent = ':9' }", ""),
+        ("source = '::1'\nbackends = ['a:1', 'unix:/x']", ""),
+        ("balance = 'resource'\nbackends = ['a:1']\nhealth.agent = ':9'", ""),
+    ] {
+        let file = format!("[listener.web]\nbind = ':3030'\n[pool.web]\n{pool}\n");
+        std::fs::write(directory.path().join("c.toml"), &file).unwrap();
+        let output = check(directory.path(), &["check", "-c", "c.toml", "--offline"]);
+        let stderr = text(&output.stderr);
+        let as_expected = match expected {
+            "" => stderr.is_empty(),
+            _ => stderr.contains("warning: ") && stderr.contains(expected),
+        };
+        assert!(as_expected && output.status.success(), "{file}\n{stderr}");
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_named_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let large = directory.path().join("large.toml");

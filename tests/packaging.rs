@@ -98,6 +98,26 @@ fn files_in_the_readme_are_accepted() {
     assert!(seen > 0, "the README shows no file");
 }
 
+#[test]
+fn every_key_stands_in_the_readme() {
+    let readme = read("README.md");
+    let (_, chapter) = readme.split_once("## Configuration").expect("there is a chapter");
+    let (chapter, _) = chapter.split_once("### Coming from").expect("the chapter has an end");
+    let text = "[global]\nx=1\n[listener.web]\nbind=':1'\nx=1\n[pool.web]\nx=1\n\
+                backends=[{ address='a:1', x=1 }]\n[pool.web.health]\nx=1\n";
+    let refusal = config::parse("every table", text).expect_err("x is no key").to_string();
+    let mut keys = 0;
+    for list in refusal.split("known keys are ").skip(1) {
+        for key in list.lines().next().unwrap_or_default().split(", ") {
+            let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let stands = chapter.split(|c| !is_word(c)).any(|word| word == key);
+            assert!(stands, "{key} does not stand in the README");
+            keys += 1;
+        }
+    }
+    assert!(keys >= 50, "only {keys} keys were found");
+}
+
 /// The value of a key that a unit has once.
 fn value(unit: &str, key: &str) -> String {
     let values = settings(unit).remove(key);

@@ -12,6 +12,7 @@ pub(super) fn check(draft: &ListenerDraft, whole: &Draft, report: &mut Report) {
     check_limits(draft, whole, report);
     check_networks(draft, report);
     check_denied(draft, report);
+    check_proxies(draft, report);
     check_unix(draft, report);
 }
 
@@ -75,12 +76,13 @@ fn check_networks(draft: &ListenerDraft, report: &mut Report) {
     }
 }
 
-/// What is allowed must not be denied as a whole, because then it is not allowed.
+/// What is allowed must not be denied as a whole, because then it is not allowed; nor are proxies.
 fn check_denied(draft: &ListenerDraft, report: &mut Report) {
-    let denied: HashSet<&Network> = draft.listener.deny.iter().collect();
-    for (network, span) in draft.listener.allow.iter().zip(draft.allow.items()) {
-        let mut around = (0..=network.prefix()).rev().map(|prefix| network.widened(prefix));
-        let Some(wider) = around.find(|wider| denied.contains(wider)) else {
+    let denied: HashSet<Network> = draft.listener.deny.iter().copied().collect();
+    let allowed = draft.listener.allow.iter().zip(draft.allow.items());
+    let proxies = draft.listener.proxy_protocol_from.iter().zip(draft.proxies.items());
+    for (network, span) in allowed.chain(proxies) {
+        let Some(wider) = around(network).find(|wider| denied.contains(wider)) else {
             continue;
         };
         let written = quote(&network.to_string());
@@ -89,6 +91,33 @@ fn check_denied(draft: &ListenerDraft, report: &mut Report) {
         let cure = "deny wins: remove one of the two, or deny only a part";
         report.add(Complaint::new(message, cure).at(span.clone()));
     }
+}
+
+/// Where not everybody is allowed, proxies must be.
+fn check_proxies(draft: &ListenerDraft, report: &mut Report) {
+    let allow = &draft.listener.allow;
+    if allow.is_empty() || !matches!(draft.allow, Written::List { refused: 0, .. }) {
+        return;
+    }
+    let allowed: HashSet<Network> = allow.iter().copied().collect();
+    let proxies = &draft.listener.proxy_protocol_from;
+    let all: HashSet<Network> = proxies.iter().copied().collect();
+    let partly: HashSet<Network> =
+        allow.iter().flat_map(around).filter(|wider| all.contains(wider)).collect();
+    for (network, span) in proxies.iter().zip(draft.proxies.items()) {
+        if !partly.contains(network) && !around(network).any(|wider| allowed.contains(&wider)) {
+            let written = quote(&network.to_string());
+            let message = format!("nobody in {written} is let in: `allow` has none of it");
+            let cure =
+                "add it to `allow`, which asks for the proxy and not for the client behind it";
+            report.add(Complaint::new(message, cure).at(span.clone()));
+        }
+    }
+}
+
+/// Every network that has all of this one, itself included.
+fn around(network: &Network) -> impl Iterator<Item = Network> {
+    (0..=network.prefix()).rev().map(|prefix| network.widened(prefix))
 }
 
 /// Clients of unix sockets have no IP address that a rule could hold for.

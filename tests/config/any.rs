@@ -32,6 +32,10 @@ pub(crate) fn any_config() -> impl Strategy<Value = Config> {
                 {
                     *own = all.min(*own);
                 }
+                // Proxies are let in.
+                if !listener.allow.is_empty() {
+                    listener.proxy_protocol_from.clone_from(&listener.allow);
+                }
                 let most = listener.max_connections.or(global.max_connections);
                 listener.max_per_source = within(listener.max_per_source, most);
                 if listener.bind.iter().all(|bind| matches!(bind, BindAddress::Unix(_))) {

@@ -202,6 +202,21 @@ fn limits_hold_at_their_edges() {
     };
     assert_eq!(read(&binds(1024)).listeners[0].bind.len(), 1024);
     assert!(problems(&binds(1025))[0].message.contains("1025 addresses"));
+    let listed = |key: &str, count: usize| {
+        let list: Vec<String> = (0..count)
+            .map(|n| format!("'192.{}.{}.{}'", n / 65_536, n / 256 % 256, n % 256))
+            .collect();
+        MINIMAL.replace("bind", &format!("{key} = [{}]\nbind", list.join(",")))
+    };
+    assert_eq!(read(&listed("deny", 10_000)).listeners[0].deny.len(), 10_000);
+    assert!(problems(&listed("deny", 10_001))[0].message.contains("10001 networks"));
+    let both = listed("allow", 10_000).replace("bind", "deny = ['0.0.0.0/0']\nbind");
+    assert_eq!(problems(&both).len(), 10_000);
+    let sources = |count: usize| {
+        let list: Vec<String> = (0..count).map(|n| format!("'2001:db8::{n:x}'")).collect();
+        parse("c", &format!("{MINIMAL}source = [{}]\n", list.join(",")))
+    };
+    assert!(sources(256).is_ok() && sources(257).is_err());
     for (line, good) in [
         ("connect_attempts = 100", true),
         ("connect_attempts = 101", false),
