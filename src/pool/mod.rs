@@ -21,6 +21,7 @@ mod roster;
 mod standing;
 mod state;
 pub mod terms;
+pub mod waiting;
 
 use std::time::{Duration, Instant};
 
