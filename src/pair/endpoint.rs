@@ -43,6 +43,12 @@ pub trait Stream: Read + Write {
         true
     }
 
+    /// Whether nothing is left to read but an end, or the stream is broken. Asked without reading,
+    /// when an event has told of an end.
+    fn is_finished_unsaid(&self) -> bool {
+        false
+    }
+
     /// What became of the connect. Asked when an event said that something went wrong.
     ///
     /// # Errors

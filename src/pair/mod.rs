@@ -73,11 +73,31 @@ impl<S: Stream> Pair<S> {
         self.deadline = Some(now + limits.connect);
     }
 
+    /// Has the pair wait for a backend that cannot be had now. Its client is not read meanwhile.
+    ///
+    /// # Panics
+    /// If the pair did not ask for one.
+    pub fn wait(&mut self) {
+        assert!(self.phase == Phase::Choosing, "only who needs a backend waits for one");
+        self.phase = Phase::Waiting;
+    }
+
+    /// The wait is over: the next step asks again.
+    ///
+    /// # Panics
+    /// If the pair did not wait.
+    pub fn resume(&mut self) {
+        assert!(self.phase == Phase::Waiting, "only who waits is called");
+        self.phase = Phase::Choosing;
+    }
+
     /// Does what can be done now, and says what is needed next.
     pub fn step(&mut self, now: Instant, limits: &Limits, pump: &mut Pump<'_, S::Pipe>) -> Step {
         match self.phase {
             Phase::Choosing if self.client_is_gone() => Step::Done(CloseReason::ClientGone),
             Phase::Choosing => Step::NeedBackend,
+            Phase::Waiting if self.client_has_left() => Step::Done(CloseReason::ClientGone),
+            Phase::Waiting => Step::Waiting,
             Phase::Connecting if self.client_is_gone() => Step::Done(CloseReason::ClientGone),
             Phase::Connecting => self.connect_step(now, limits),
             Phase::Relaying => self.relay_step(now, limits, pump),
@@ -91,6 +111,7 @@ impl<S: Stream> Pair<S> {
         }
         match self.phase {
             Phase::Choosing => Step::NeedBackend,
+            Phase::Waiting => Step::Waiting,
             Phase::Connecting => self.give_up_backend(io::ErrorKind::TimedOut.into()),
             Phase::Relaying if self.client.is_broken() => Step::Done(CloseReason::ClientReset),
             Phase::Relaying if self.backend_is_broken() => Step::Done(CloseReason::BackendReset),
@@ -115,6 +136,11 @@ impl<S: Stream> Pair<S> {
     /// Which part of its life the pair is in.
     pub fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// Whether a backend was connected, be it one that is lost again.
+    pub fn was_connected(&self) -> bool {
+        self.connected_at.is_some()
     }
 
     /// Bytes delivered so far in one direction.
@@ -229,7 +255,10 @@ impl<S: Stream> Pair<S> {
         self.to_backend.rewind();
         self.to_client.rewind();
         self.first_end = None;
-        self.client.mark(Ready::READABLE);
+        // An end that was read is read once more; one that no event has told of will be told.
+        if self.client.ready().has(Ready::READ_CLOSED) {
+            self.client.mark(Ready::READABLE);
+        }
         self.give_up_backend(io::ErrorKind::ConnectionReset.into())
     }
 
@@ -245,6 +274,14 @@ impl<S: Stream> Pair<S> {
     /// answer.
     fn client_is_gone(&self) -> bool {
         self.client.is_broken()
+    }
+
+    /// While waiting: the client is broken, or finished without having said anything. A line is no
+    /// place to keep for one who only looked in; one who asked and finished wants its answer.
+    fn client_has_left(&self) -> bool {
+        let ended = self.client.ready().has(Ready::READ_CLOSED);
+        let unsaid = || !self.to_backend.holds_bytes() && self.client.stream().is_finished_unsaid();
+        self.client_is_gone() || ended && unsaid()
     }
 
     fn is_half_closed(&self) -> bool {
@@ -282,6 +319,8 @@ pub enum Step {
 pub enum Phase {
     /// No backend yet, or the last attempt failed.
     Choosing,
+    /// No backend, and none to be had for now.
+    Waiting,
     /// A connect is under way.
     Connecting,
     /// Bytes move.

@@ -24,6 +24,16 @@ pub enum CloseReason {
     ConnectFailed,
     /// There was no backend to try.
     NoBackend,
+    /// Every backend was at its limit, and no more clients may wait.
+    QueueFull,
+    /// No place at a backend became free in time.
+    QueueTimeout,
+    /// There was no backend, and no more clients may wait for one.
+    HoldFull,
+    /// No backend came back in time.
+    HoldTimeout,
+    /// The backend failed its health check, and is configured to be cut then.
+    BackendDown,
     /// We had no descriptor or port left for a connection to a backend.
     OutOfResources,
     /// The drain deadline passed, or we were told to end at once.
@@ -48,7 +58,7 @@ impl CloseReason {
     }
 
     /// Every reason, for counters.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::ClientFinished,
         Self::BackendFinished,
         Self::ClientReset,
@@ -58,6 +68,11 @@ impl CloseReason {
         Self::ClientGone,
         Self::ConnectFailed,
         Self::NoBackend,
+        Self::QueueFull,
+        Self::QueueTimeout,
+        Self::HoldFull,
+        Self::HoldTimeout,
+        Self::BackendDown,
         Self::OutOfResources,
         Self::Cut,
     ];
@@ -75,6 +90,11 @@ impl CloseReason {
             Self::ClientGone => "client left before a backend was connected",
             Self::ConnectFailed => "no backend could be connected",
             Self::NoBackend => "no available backend",
+            Self::QueueFull => "every backend and the queue were full",
+            Self::QueueTimeout => "no place at a backend in time",
+            Self::HoldFull => "no available backend, and too many clients held",
+            Self::HoldTimeout => "no available backend in time",
+            Self::BackendDown => "backend failed its health check",
             Self::OutOfResources => "out of local ports or descriptors",
             Self::Cut => "cut by shutdown",
         }
@@ -84,13 +104,21 @@ impl CloseReason {
     #[must_use]
     pub fn is_abortive(self) -> bool {
         match self {
-            Self::ClientReset | Self::BackendReset | Self::ClientGone | Self::Cut => true,
+            Self::ClientReset
+            | Self::BackendReset
+            | Self::ClientGone
+            | Self::BackendDown
+            | Self::Cut => true,
             Self::ClientFinished
             | Self::BackendFinished
             | Self::IdleTimeout
             | Self::HalfCloseTimeout
             | Self::ConnectFailed
             | Self::NoBackend
+            | Self::QueueFull
+            | Self::QueueTimeout
+            | Self::HoldFull
+            | Self::HoldTimeout
             | Self::OutOfResources => false,
         }
     }

@@ -7,25 +7,27 @@ use super::pairs::{Choice, Failure};
 use super::polls;
 use super::report::{Access, BackendName};
 use super::resolver::User;
-use super::socket::{Socket, is_our_shortage, is_out_of_ports, words};
+use super::socket::{is_our_shortage, is_out_of_ports, words};
+use super::source::is_source_missing;
 use super::token::Source;
 use super::{Reactor, Route};
 use crate::config::AccessLog;
 use crate::pair::{CloseReason, Side};
 use crate::pool::Picked;
+use crate::pool::waiting::Want;
 
 impl Reactor {
     /// Begins a connect: to the next address of the backend being tried, or to another backend.
-    pub(super) fn connect(&mut self, slot: usize) -> Result<(), CloseReason> {
+    pub(super) fn connect(&mut self, slot: usize) -> Result<Sought, CloseReason> {
         loop {
-            let choice = self.choose(slot)?;
+            let Some(choice) = self.choose(slot)? else { return Ok(Sought::Waits) };
             let Route { pool, limits, .. } = self.route(slot);
             let Some(target) = self.pools[pool].backend(choice.backend).target(choice.attempt)
             else {
                 continue;
             };
             let token = Source::Backend(slot).into();
-            let begun = Socket::connect(target).and_then(|mut socket| {
+            let begun = self.sources[pool].connect(target).and_then(|mut socket| {
                 socket.register(self.poll.registry(), token)?;
                 Ok(socket)
             });
@@ -34,7 +36,7 @@ impl Reactor {
                     let entry = self.pairs.get_mut(slot);
                     entry.pair.attach(socket, self.now, &limits);
                     entry.lacks_keepalive = false;
-                    return Ok(());
+                    return Ok(Sought::Connecting);
                 }
                 Err(error) if is_our_shortage(&error) => {
                     self.tell_shortage(&error);
@@ -45,15 +47,18 @@ impl Reactor {
         }
     }
 
-    /// Which address of which backend to try now. Distinct backends count as attempts; the
-    /// addresses of one backend do not.
-    fn choose(&mut self, slot: usize) -> Result<Choice, CloseReason> {
+    /// Which address of which backend to try now; none if the client has to wait. Distinct
+    /// backends count as attempts; the addresses of one backend do not.
+    fn choose(&mut self, slot: usize) -> Result<Option<Choice>, CloseReason> {
         let pool = self.pool_of(slot);
         if let Some(choice) = self.pairs.get(slot).backend {
             if self.pools[pool].backend(choice.backend).target(choice.attempt).is_some() {
-                return Ok(choice);
+                return Ok(Some(choice));
             }
             self.backend_failed(slot, choice);
+        }
+        if self.stands_behind(slot)? {
+            return Ok(None);
         }
         let attempts = self.route(slot).attempts;
         let entry = self.pairs.get_mut(slot);
@@ -65,18 +70,14 @@ impl Reactor {
         };
         let backend = match picked {
             Picked::Backend(backend) => backend,
-            Picked::Full | Picked::Nobody if tried == 0 => return Err(CloseReason::NoBackend),
-            Picked::Full | Picked::Nobody => {
-                let failure = entry.failure;
-                self.tell_unreachable(pool, tried);
-                return Err(failure.reason());
-            }
+            Picked::Full => return self.wait(slot, Want::Place).map(|()| None),
+            Picked::Nobody => return self.wait(slot, Want::Backend).map(|()| None),
         };
         self.pools[pool].opened(backend);
         let attempt = self.pools[pool].backend(backend).first_attempt();
         let choice = Choice { backend, attempt, blameless: false };
-        entry.backend = Some(choice);
-        Ok(choice)
+        self.pairs.get_mut(slot).backend = Some(choice);
+        Ok(Some(choice))
     }
 
     /// One address could not be connected.
@@ -87,23 +88,24 @@ impl Reactor {
         let backend = self.pools[pool].backend(choice.backend);
         let target = backend.target(choice.attempt);
         let out_of_ports = target.is_some_and(|target| is_out_of_ports(error, target));
+        let ours = out_of_ports || is_source_missing(error);
         entry.failure = match error.kind() {
-            _ if out_of_ports => Failure::Shortage,
+            _ if ours => Failure::Shortage,
             io::ErrorKind::ConnectionReset => Failure::Reset,
             _ => Failure::Refused,
         };
-        choice.attempt = choice.attempt.next();
-        choice.blameless |= out_of_ports;
+        let tried = *choice;
+        choice.attempt = tried.attempt.next();
+        choice.blameless |= ours;
         log::debug!(
             "connection {}: connect to {} failed ({})",
             entry.id,
             BackendName(&self.pools[pool], choice.backend),
             words(error)
         );
-        if out_of_ports {
-            let backend = choice.backend;
-            self.stats.out_of_ports += 1;
-            self.tell_ports(pool, backend);
+        if ours {
+            self.stats.out_of_ports += u64::from(out_of_ports);
+            self.tell_ports(pool, tried, error);
         }
     }
 
@@ -122,7 +124,7 @@ impl Reactor {
         self.stats.connect_failures += 1;
         let change = self.pools[pool].connect_failed(backend, self.now);
         self.tell_change(pool, backend, change, "connects fail");
-        if self.lifecycle.is_running() {
+        if self.is_watching() {
             self.prober.hurry(polls::User::health(pool, backend), self.now);
             self.resolver.hurry(User::Backend { pool, backend }, self.now);
         }
@@ -152,5 +154,15 @@ impl Reactor {
         let Choice { backend, attempt, .. } = choice;
         let change = self.pools[pool].connected(backend, attempt, took, self.now);
         self.tell_change(pool, backend, change, "connected again");
+        self.room.served(pool, slot);
     }
+}
+
+/// What came of asking for a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sought {
+    /// A connect has begun.
+    Connecting,
+    /// The client stands in line.
+    Waits,
 }

@@ -5,6 +5,7 @@
 //! was freed and given to somebody else in the same batch, and no edge is lost: a bit stays set
 //! until the kernel says would-block.
 
+mod abandoned;
 mod connect;
 mod guests;
 mod limits;
@@ -19,10 +20,12 @@ mod report;
 mod resolver;
 mod signals;
 mod socket;
+mod source;
 mod start;
 mod terms;
 mod token;
 mod verdicts;
+mod waiting;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -35,6 +38,7 @@ use crate::lifecycle::{Lifecycle, Verdict};
 use crate::pair::{CloseReason, Limits, Side};
 use crate::pool::Pool;
 use crate::pool::prober::Prober;
+use crate::pool::waiting::Room;
 use crate::stats::Stats;
 use guests::Guests;
 use listener::Acceptor;
@@ -47,7 +51,9 @@ use report::Sparing;
 use resolver::Resolver;
 use signals::{Request, Signals};
 use socket::SourcePorts;
+use source::Sources;
 use token::Source;
+use waiting::LineNotes;
 
 pub use limits::raise_descriptor_limit;
 pub use listener::listening_descriptor;
@@ -70,6 +76,12 @@ pub struct Reactor {
     listeners: Vec<Listener>,
     pools: Vec<Pool>,
     pairs: Pairs,
+    room: Room,
+    line_notes: LineNotes,
+    sources: Vec<Sources>,
+    /// Whether the connections of a pool's backend are cut when it fails its check.
+    cuts_down: Vec<bool>,
+    abandoned: Vec<(usize, u64)>,
     parting: Parting,
     guests: Guests,
     prober: Prober<polls::User>,
@@ -124,6 +136,8 @@ impl Reactor {
         self.relay();
         self.watch();
         self.expire();
+        self.cut_abandoned();
+        self.attend();
         Ok(())
     }
 
@@ -199,7 +213,6 @@ impl Reactor {
                     acceptor.mark();
                 }
                 self.closing = Some(Closing { signal, batches: LAST_BATCHES });
-                self.probes.clear();
                 self.drain_note = Some(self.now + DRAIN_NOTE);
             }
             Lifecycle::Ending => log::info!("{signal} again: ending at once"),
@@ -226,6 +239,7 @@ impl Reactor {
 
     fn has_work(&self) -> bool {
         self.pairs.is_busy()
+            || !self.abandoned.is_empty()
             || self.guests.queued() > 0
             || self.lifecycle == Lifecycle::Ending
             || (self.lifecycle != Lifecycle::Running && self.live() == 0)
@@ -248,10 +262,16 @@ impl Reactor {
             self.drain_note,
             self.warming_until(),
             self.pools.iter().filter_map(Pool::next_deadline).min(),
-            watched.filter(|_| self.lifecycle.is_running()),
+            watched.filter(|_| self.is_watching()),
+            self.room.next(self.now),
             pauses,
         ];
         deadlines.into_iter().flatten().min()
+    }
+
+    /// Whether backends are looked after: while clients may come, and for those who still wait.
+    fn is_watching(&self) -> bool {
+        self.lifecycle.is_running() || !self.room.is_empty()
     }
 
     /// Until when clients wait because names have no first answer yet.

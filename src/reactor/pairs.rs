@@ -106,6 +106,11 @@ impl Pairs {
         }
     }
 
+    /// Whether the pair in a slot is the one with this id.
+    pub(super) fn is(&self, slot: usize, id: u64) -> bool {
+        self.slab.get(slot).is_some_and(|entry| entry.id == id)
+    }
+
     /// Gives the memory of a list of turns back.
     pub(super) fn end_turns(&mut self, mut turns: Vec<(usize, u64)>) {
         turns.clear();
@@ -256,6 +261,11 @@ pub(super) struct Tried(
 impl Tried {
     pub(super) fn push(&mut self, backend: usize) {
         self.0.get_or_insert_default().push(backend);
+    }
+
+    /// All of them may be tried again.
+    pub(super) fn clear(&mut self) {
+        self.0 = None;
     }
 }
 

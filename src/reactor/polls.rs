@@ -5,9 +5,12 @@
 //! own. A place is known as it was written; a name has its addresses from the resolver.
 
 use std::collections::HashMap;
+use std::io;
 
 use super::Reactor;
 use super::resolver;
+use super::socket::Socket;
+use super::source::Sources;
 use crate::check::{HttpQuestion, Question};
 use crate::config::{Agent, BackendAddress, Check, Health};
 use crate::pool::backend::Target;
@@ -30,6 +33,11 @@ impl Polls {
         let Poll { targets, preferred, .. } = &self.polls[number];
         let (before, from) = targets.split_at(*preferred);
         from.iter().chain(before).cloned().collect()
+    }
+
+    /// Begins to connect, from where the pool's connections come.
+    pub(super) fn connect(&self, number: usize, target: &Target) -> io::Result<Socket> {
+        self.polls[number].sources.probe(target)
     }
 
     /// Notes which address worked.
@@ -56,10 +64,11 @@ struct Poll {
     question: Question,
     targets: Vec<Target>,
     preferred: usize,
+    sources: Sources,
 }
 
-/// Place, question and rhythm.
-type Key = (String, Question, Pace);
+/// Place, question, rhythm, and from where it is asked.
+type Key = (String, Question, Pace, Sources);
 
 /// Who wants to know something, and what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -103,7 +112,8 @@ impl Reactor {
     }
 
     fn join(&mut self, user: User, place: &BackendAddress, question: Question, pace: Pace) {
-        let key = (place.to_string(), question.clone(), pace);
+        let sources = self.sources[user.pool].clone();
+        let key = (place.to_string(), question.clone(), pace, sources.clone());
         let number = match self.polls.numbers.get(&key) {
             Some(number) => *number,
             None => {
@@ -116,7 +126,7 @@ impl Reactor {
                         Vec::new()
                     }
                 };
-                self.polls.polls.push(Poll { question, targets, preferred: 0 });
+                self.polls.polls.push(Poll { question, targets, preferred: 0, sources });
                 self.polls.numbers.insert(key, number);
                 number
             }

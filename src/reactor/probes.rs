@@ -88,7 +88,7 @@ impl Probes {
         let target = probing.target()?;
         let entry = self.slab.vacant_entry();
         let slot = entry.key();
-        let started = Socket::connect(target).and_then(|mut socket| {
+        let started = scene.polls.connect(probing.number, target).and_then(|mut socket| {
             socket.register(scene.registry, Source::Probe(slot).into())?;
             Ok(socket)
         });

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::connect::Sought;
 use super::listener::Accepted;
 use super::pairs::Entry;
 use super::report::Access;
@@ -125,7 +126,7 @@ impl Reactor {
         self.tell_drain();
     }
 
-    fn advance(&mut self, slot: usize) {
+    pub(super) fn advance(&mut self, slot: usize) {
         loop {
             let route = self.route(slot);
             let step = self.pairs.step(slot, self.now, &route);
@@ -139,7 +140,8 @@ impl Reactor {
     fn carry_out(&mut self, slot: usize, step: Step) -> bool {
         match step {
             Step::NeedBackend => match self.connect(slot) {
-                Ok(()) => self.pairs.arm(slot),
+                Ok(Sought::Connecting) => self.pairs.arm(slot),
+                Ok(Sought::Waits) => return true,
                 Err(reason) => self.finish(slot, reason),
             },
             Step::Connected(_) if self.met_itself(slot) => {
@@ -185,6 +187,7 @@ impl Reactor {
     pub(super) fn end(&mut self, slot: usize, reason: CloseReason, farewell: Farewell) {
         let pool = self.pool_of(slot);
         let entry = self.pairs.remove(slot);
+        self.room.leave(slot);
         if let Some(choice) = entry.backend {
             self.pools[pool].closed(choice.backend);
         }

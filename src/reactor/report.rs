@@ -4,13 +4,15 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::pairs::Entry;
+use super::pairs::{Choice, Entry};
 use super::socket::words;
+use super::source::is_source_missing;
 use super::{DRAIN_NOTE, Reactor, Route, Service};
 use crate::config::AccessLog;
 use crate::lifecycle::Lifecycle;
 use crate::pair::{CloseReason, Direction};
 use crate::pool::Pool;
+use crate::pool::waiting::{Census, Want};
 
 impl Reactor {
     /// Writes the status table to the log.
@@ -38,7 +40,8 @@ impl Reactor {
                 );
             }
         }
-        for pool in &self.pools {
+        for (number, pool) in self.pools.iter().enumerate() {
+            self.report_line(number);
             for (index, backend) in pool.backends().iter().enumerate() {
                 let counters = backend.counters();
                 let status = pool.status(index, self.now);
@@ -55,6 +58,22 @@ impl Reactor {
         }
         for (reason, count) in stats.ended() {
             log::info!("status: {count} ended: {}", reason.words());
+        }
+    }
+
+    /// How many wait at a pool, and for what, if anybody ever did.
+    fn report_line(&self, pool: usize) {
+        let Census { standing, waited, served } = self.room.census(pool);
+        let want = match self.room.want(pool) {
+            Some(Want::Place) => " for a place, every backend is at its max_connections",
+            Some(Want::Backend) => " for a backend, none can be connected",
+            None => "",
+        };
+        if waited > 0 {
+            log::info!(
+                "status: pool {}: {standing} clients wait{want}; {waited} ever, {served} served",
+                self.pools[pool].name()
+            );
         }
     }
 
@@ -90,15 +109,27 @@ impl Reactor {
         }
     }
 
-    pub(super) fn tell_ports(&mut self, pool: usize, backend: usize) {
-        if self.ports.may_speak(self.now) {
-            log::warn!(
-                "out of local ports towards {} with {} connections to it; this machine's limit, \
-                 not the backend's fault (widen net.ipv4.ip_local_port_range, or add addresses)",
-                BackendName(&self.pools[pool], backend),
-                self.pools[pool].backend(backend).counters().active
-            );
+    /// There is no local address and port to connect from: this machine's limit.
+    pub(super) fn tell_ports(&mut self, pool: usize, choice: Choice, error: &io::Error) {
+        if !self.ports.may_speak(self.now) {
+            return;
         }
+        let name = BackendName(&self.pools[pool], choice.backend);
+        if is_source_missing(error) {
+            log::warn!("cannot connect to {name}: {} (see ip addr)", words(error));
+            return;
+        }
+        let backend = self.pools[pool].backend(choice.backend);
+        let target = backend.target(choice.attempt);
+        let addresses = target.map_or(1, |target| self.sources[pool].count_for(target));
+        let (from, to) = (self.source_ports.start(), self.source_ports.end());
+        log::warn!(
+            "out of local ports towards {name}: {} ({addresses} x {from}-{to}), {} connections to \
+             it now; this machine's limit, not the backend's fault (widen \
+             net.ipv4.ip_local_port_range, or add addresses to `source`)",
+            addresses * self.source_ports.len(),
+            backend.counters().active
+        );
     }
 
     pub(super) fn tell_full(&mut self) {

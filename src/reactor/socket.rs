@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -14,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{SockRef, TcpKeepalive};
 
 use super::pipe::KernelPipe;
+use super::source::is_source_missing;
 use crate::pair::endpoint::{Ready, Stream};
 use crate::pool::backend::Target;
 use crate::pool::picker::PickKey;
@@ -153,6 +155,15 @@ impl Stream for Socket {
         }
     }
 
+    fn is_finished_unsaid(&self) -> bool {
+        let mut space = [MaybeUninit::uninit()];
+        match SockRef::from(self).peek(&mut space) {
+            Ok(count) => count == 0,
+            // It tells an error once, so whoever hears it must draw the conclusion.
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+
     fn establish(&mut self) -> io::Result<()> {
         let error = match self {
             Self::Tcp(stream, _) => stream.take_error()?,
@@ -275,7 +286,7 @@ pub(super) fn is_our_shortage(error: &io::Error) -> bool {
 
 /// Whether a connect failed for want of something on our side: descriptors, memory, local ports.
 pub(super) fn is_our_fault(error: &io::Error, target: &Target) -> bool {
-    is_our_shortage(error) || is_out_of_ports(error, target)
+    is_our_shortage(error) || is_source_missing(error) || is_out_of_ports(error, target)
 }
 
 /// Whether a connect failed because all local ports towards that address are in use. The kernel
@@ -283,12 +294,13 @@ pub(super) fn is_our_fault(error: &io::Error, target: &Target) -> bool {
 /// IPv6; then not even a datagram socket, which needs no port of its own, can be connected.
 pub(super) fn is_out_of_ports(error: &io::Error, target: &Target) -> bool {
     let Target::Inet(address) = target else { return false };
+    let by_kernel = error.raw_os_error() == Some(rustix::io::Errno::ADDRNOTAVAIL.raw_os_error());
     let reach = || {
         let domain = socket2::Domain::for_address(*address);
         let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, None)?;
         socket.connect(&(*address).into())
     };
-    error.kind() == io::ErrorKind::AddrNotAvailable && reach().is_ok()
+    by_kernel && reach().is_ok()
 }
 
 /// The short words for an I/O error, without the number.

@@ -17,16 +17,19 @@ use super::probes::Probes;
 use super::report::Sparing;
 use super::resolver::{Resolver, User};
 use super::signals::Signals;
+use super::source::Sources;
 use super::terms;
 use super::token::Source;
+use super::waiting::LineNotes;
 use super::{Listener, Reactor, Route, Service, clock};
 use crate::answer::Answerer;
-use crate::config::{self, BackendAddress, BindAddress, Config};
+use crate::config::{self, BackendAddress, BindAddress, Config, OnDown};
 use crate::lifecycle::Lifecycle;
 use crate::pair::Limits;
 use crate::pool::Pool;
 use crate::pool::backend::Target;
 use crate::pool::prober::Prober;
+use crate::pool::waiting::Room;
 use crate::stats::Stats;
 
 impl Reactor {
@@ -107,6 +110,11 @@ impl Reactor {
             listeners: Vec::new(),
             pools: Vec::new(),
             pairs: Pairs::new(limits::most_pipes()),
+            room: Room::default(),
+            line_notes: LineNotes::default(),
+            sources: Vec::new(),
+            cuts_down: Vec::new(),
+            abandoned: Vec::new(),
             parting: Parting::default(),
             guests: Guests::default(),
             prober: Prober::new(seed()),
@@ -131,6 +139,7 @@ impl Reactor {
         let number = self.pools.len();
         let make = |backend: &config::Backend| terms::backend(backend, &config.health);
         let backends = config.backends.iter().map(make).collect();
+        self.sources.push(Sources::new(&config.source));
         let mut pool = Pool::new(terms::of_pool(config, seed()), backends, self.now);
         for (backend, configured) in config.backends.iter().enumerate() {
             match &configured.address {
@@ -149,6 +158,9 @@ impl Reactor {
             self.poll(user, &configured.address, &config.health);
         }
         self.pools.push(pool);
+        self.room.add_line(terms::of_line(config));
+        self.line_notes.add_pool();
+        self.cuts_down.push(config.on_down == OnDown::Close);
     }
 
     fn add_listener(&mut self, name: &str, service: Service, most: usize) -> usize {

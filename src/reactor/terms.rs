@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::config::{self, Check, Initial, Policy, Timing};
+use crate::config::{self, Check, Initial, OnUnavailable, Policy, Timing};
 use crate::pool::backend::Backend;
 use crate::pool::health::{DOWN, Health, Thresholds, UP};
 use crate::pool::picker;
 use crate::pool::terms::{Sampled, Terms};
+use crate::pool::waiting::{self, Allowance};
 
 /// The terms of a pool; equal seeds give equal choices where chance has a say.
 pub(super) fn of_pool(config: &config::Pool, seed: u64) -> Terms {
@@ -30,6 +31,16 @@ pub(super) fn of_pool(config: &config::Pool, seed: u64) -> Terms {
         slow_start: config.slow_start,
         agent_patience: health.agent.as_ref().map(|_| patience(health)),
     }
+}
+
+/// Who may wait at a pool.
+pub(super) fn of_line(config: &config::Pool) -> waiting::Terms {
+    let backend = match config.on_unavailable {
+        OnUnavailable::Close => None,
+        OnUnavailable::Hold { timeout, most } => Some(Allowance { most, time: timeout }),
+    };
+    let place = Allowance { most: config.queue, time: config.queue_timeout };
+    waiting::Terms { place, backend }
 }
 
 /// A backend as it is before anything is known of it.

@@ -16,7 +16,8 @@ impl Reactor {
         for answer in self.resolver.take() {
             self.resolved(answer);
         }
-        if !self.lifecycle.is_running() {
+        if !self.is_watching() {
+            self.probes.clear();
             return;
         }
         self.resolver.refresh(self.now);
@@ -179,8 +180,15 @@ impl Reactor {
         change: Option<Change>,
         why: &str,
     ) {
+        if change.is_some() {
+            self.room.encourage(pool);
+        }
         match change {
-            Some(Change::Up | Change::Down) => self.pools[pool].explain(backend, why),
+            Some(Change::Up) => self.pools[pool].explain(backend, why),
+            Some(Change::Down) => {
+                self.pools[pool].explain(backend, why);
+                self.abandon(pool, backend);
+            }
             None
             | Some(Change::Ejected(_))
             | Some(Change::Readmitted | Change::Relocated | Change::Wanted(_)) => {}

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use evenkeel::pair::endpoint::Ready;
 use evenkeel::pair::{CloseReason, Direction, Phase};
+use evenkeel::pool::waiting::Room;
 
-use crate::plan::Kind;
+use crate::plan::{Kind, Plan};
 use crate::queues::PIPE;
 use crate::socket::{Link, Socket};
 use crate::world::{Entry, World};
@@ -31,12 +32,17 @@ pub(crate) fn after_turn(world: &mut World) {
     let now = world.now;
     let mut holding = 0;
     let mut active = vec![0; world.control.pool.backends().len()];
-    for (_, entry) in &mut world.pairs {
+    for (slot, entry) in &mut world.pairs {
         entry.refresh(now);
         if let Some((backend, _)) = entry.choice {
             active[backend] += 1;
         }
-        let Some(backend) = &entry.backend else { continue };
+        let Some(backend) = &entry.backend else {
+            check_wait(entry, &world.room, slot, &world.plan, now);
+            // What was read for a backend that then reset the connection.
+            holding += usize::from(entry.client.get().incoming.taken > 0);
+            continue;
+        };
         let (client, backend) = (entry.client.get(), backend.get());
         let pairs = [
             (&*client, &*backend, Direction::ToBackend),
@@ -60,7 +66,9 @@ pub(crate) fn after_turn(world: &mut World) {
             Phase::Connecting => (Some(limits.connect), entry.attached),
             Phase::Relaying if ended => (shorter(limits.idle, limits.half_close), entry.active.0),
             Phase::Relaying => (limits.idle, entry.active.0),
-            Phase::Choosing => panic!("pair {} is left without a backend", entry.id),
+            Phase::Choosing | Phase::Waiting => {
+                panic!("pair {} is left without a backend", entry.id)
+            }
         };
         let overdue = limit.is_some_and(|limit| since + limit <= now);
         assert!(!overdue, "pair {} outlives {limit:?} while {:?}", entry.id, entry.pair.phase());
@@ -75,10 +83,25 @@ pub(crate) fn after_turn(world: &mut World) {
     }
 }
 
+/// A pair without a backend stands in line, and not longer than it may.
+fn check_wait(entry: &Entry, room: &Room, slot: usize, plan: &Plan, now: Instant) {
+    let waits = entry.pair.phase() == Phase::Waiting && room.is_standing(slot);
+    assert!(waits, "pair {} has no backend and does not wait for one", entry.id);
+    let patience = plan.hold.expect("a line").time;
+    let since = entry.waiting.expect("a time");
+    let overdue = patience.is_some_and(|patience| since + patience <= now);
+    assert!(!overdue, "pair {} waits longer than {patience:?}", entry.id);
+}
+
 /// Nothing moves any more: is there nothing that could?
 pub(crate) fn at_rest(world: &World) {
     for (_, entry) in &world.pairs {
-        let Some(backend) = &entry.backend else { continue };
+        let Some(backend) = &entry.backend else {
+            let client = entry.client.get();
+            let here = client.link == Link::Connected && !has_left(&client);
+            assert!(here, "pair {} does not notice that its client has left", entry.id);
+            continue;
+        };
         let (client, backend) = (entry.client.get(), backend.get());
         if entry.pair.phase() != Phase::Relaying {
             assert!(client.link == Link::Connected, "pair {} waits for nobody", entry.id);
@@ -108,7 +131,11 @@ pub(crate) fn at_end(world: &mut World, slot: usize, reason: CloseReason) {
     let client = entry.client.get();
     let Some(backend) = &entry.backend else {
         assert_untouched(&client, world.plan.buffer);
-        let gone = client.link == Link::Broken;
+        let gone = client.link == Link::Broken || has_left(&client);
+        if reason == CloseReason::HoldTimeout {
+            let patience = world.plan.hold.and_then(|hold| hold.time).expect("a limit");
+            assert!(entry.waiting.expect("a time") + patience <= now, "given up too early");
+        }
         assert!(gone || reason != CloseReason::ClientGone, "a client that is there counts as gone");
         return;
     };
@@ -141,7 +168,14 @@ pub(crate) fn at_end(world: &mut World, slot: usize, reason: CloseReason) {
             }
         }
         CloseReason::Cut => {}
-        CloseReason::ConnectFailed | CloseReason::NoBackend | CloseReason::OutOfResources => {
+        CloseReason::ConnectFailed
+        | CloseReason::NoBackend
+        | CloseReason::QueueFull
+        | CloseReason::QueueTimeout
+        | CloseReason::HoldFull
+        | CloseReason::HoldTimeout
+        | CloseReason::BackendDown
+        | CloseReason::OutOfResources => {
             panic!("{reason:?} with a backend at hand");
         }
     }
@@ -175,6 +209,11 @@ pub(crate) fn assert_untouched(client: &Socket, buffer: usize) {
     assert!(!seen, "{} has seen something of a backend that is given up", client.name);
     let held = client.incoming.taken <= (buffer as u64).max(PIPE);
     assert!(held, "{} was read though it has no backend", client.name);
+}
+
+/// Whether a client that waits has finished without having said anything.
+fn has_left(client: &Socket) -> bool {
+    client.incoming.ended && client.incoming.arrived == 0
 }
 
 fn assert_all_passed(source: &Socket, sink: &Socket) {

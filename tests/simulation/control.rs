@@ -119,9 +119,11 @@ impl Control {
         );
     }
 
-    /// Moods change, probes begin and end.
-    pub(crate) fn turn(&mut self, now: Instant) {
+    /// Moods change, probes begin and end; true if that changed what is known of a backend.
+    pub(crate) fn turn(&mut self, now: Instant) -> bool {
+        let mut news = false;
         for (index, change) in self.pool.tick(now) {
+            news = true;
             self.trace.say(|| format!("b{index} {change:?}"));
         }
         if self.flips.is_some_and(|at| at <= now) {
@@ -141,6 +143,7 @@ impl Control {
                 self.backends[index].ended = now;
                 let attempt = passes.then(|| self.good_attempt(index));
                 let change = self.pool.observe(index, attempt, now);
+                news |= change.is_some();
                 self.trace.say(|| format!("probe of b{index} {passes} {change:?}"));
                 self.prober.finished(index, self.pool.is_turning(index), now);
             }
@@ -149,6 +152,7 @@ impl Control {
             self.begin_probe(number, now);
         }
         self.check(now);
+        news
     }
 
     pub(crate) fn next(&self) -> Option<Instant> {

@@ -45,6 +45,10 @@ impl Stream for FakeStream {
         self.0.get().splice_out(pipe, count)
     }
 
+    fn is_finished_unsaid(&self) -> bool {
+        self.0.get().is_finished_unsaid()
+    }
+
     fn establish(&mut self) -> io::Result<()> {
         self.0.get().report_error()
     }

@@ -22,6 +22,7 @@ mod random;
 mod relay;
 mod socket;
 mod trace;
+mod waiting;
 mod world;
 
 use std::env;

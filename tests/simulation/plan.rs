@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use evenkeel::pair::Limits;
+use evenkeel::pool::waiting::Allowance;
 
 use crate::peer::{Ending, Reading, Script};
 use crate::random::Random;
@@ -53,6 +54,8 @@ pub(crate) struct Plan {
     /// When the process is told to leave, and how long it may take.
     pub(crate) leaves: Option<Duration>,
     pub(crate) drain: Option<Duration>,
+    /// How long clients wait for a backend, and how many of them.
+    pub(crate) hold: Option<Allowance>,
     /// Whether the clock may jump.
     pub(crate) jumps: bool,
     most_bytes: u64,
@@ -99,6 +102,10 @@ impl Plan {
                 Kind::Hostile | Kind::Failing => Some(Duration::from_secs(100)),
             },
             drain: random.chance(80).then(|| random.millis(20_000)),
+            hold: (!calm && random.chance(50)).then(|| Allowance {
+                most: random.pick(&[1, 3, 100]),
+                time: random.chance(80).then(|| random.millis(20_000)),
+            }),
             jumps: !calm && random.chance(30),
             most_bytes: random.pick(&[2, 10, 60, 150]),
         }

@@ -46,14 +46,16 @@ impl World {
         match step {
             Step::NeedBackend => match self.connect(slot) {
                 Ok(()) => return true,
-                Err(reason) => self.end(slot, reason),
+                Err(reason) => return self.wait_or_end(slot, reason),
             },
             Step::Connected(took) => {
                 let now = self.now;
                 let entry = &mut self.pairs[slot];
                 let (backend, attempt) = entry.choice.expect("a backend that was chosen");
                 (entry.active.0, entry.moved.0) = (now, now);
+                entry.waiting = None;
                 self.control.connected(backend, attempt, took, now);
+                self.room.served(0, slot);
                 return true;
             }
             Step::ConnectFailed(_) => {
@@ -72,6 +74,9 @@ impl World {
 
     /// Begins a connect that does not fail at once.
     fn connect(&mut self, slot: usize) -> Result<(), CloseReason> {
+        if self.stands_behind(slot) {
+            return Ok(());
+        }
         loop {
             let entry = &mut self.pairs[slot];
             let (backend, attempt) = match entry.choice {
@@ -123,6 +128,7 @@ impl World {
         self.trace.say(|| format!("end {} {reason:?}", self.pairs[slot].id));
         check::at_end(self, slot, reason);
         let entry = self.pairs.remove(slot);
+        self.room.leave(slot);
         if let Some((backend, _)) = entry.choice {
             self.control.pool.closed(backend);
         }

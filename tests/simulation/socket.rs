@@ -278,6 +278,11 @@ impl Socket {
         outcome
     }
 
+    /// A look at the queue without reading.
+    pub(crate) fn is_finished_unsaid(&self) -> bool {
+        self.incoming.unread() == 0 && (self.incoming.ended || self.link == Link::Broken)
+    }
+
     pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.called()?;
         assert!(!self.outgoing.shut, "{} is written to after its end", self.name);

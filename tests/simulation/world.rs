@@ -14,6 +14,7 @@ use evenkeel::pair::flow::Stores;
 use evenkeel::pair::pipe::PipeStock;
 use evenkeel::pair::{CloseReason, Pair, Side};
 use evenkeel::pool::backend::Attempt;
+use evenkeel::pool::waiting::Room;
 use evenkeel::timers::Timers;
 use slab::Slab;
 
@@ -26,6 +27,7 @@ use crate::queues::{Name, Run};
 use crate::random::Random;
 use crate::socket::{Link, Socket};
 use crate::trace::Trace;
+use crate::waiting;
 
 /// One schedule, from the first client to the last.
 #[derive(Debug)]
@@ -41,6 +43,7 @@ pub(crate) struct World {
     pub(crate) trace: Trace,
     begun: Instant,
     pub(crate) timers: Timers,
+    pub(crate) room: Room,
     coming: u64,
     pub(crate) serial: u64,
     /// When the process was told to leave.
@@ -58,6 +61,9 @@ pub(crate) struct Entry {
     /// The backend in use or being tried, and which of its addresses that is.
     pub(crate) choice: Option<(usize, Attempt)>,
     pub(crate) attached: Instant,
+    pub(crate) opened: Instant,
+    /// When it began to wait for a backend.
+    pub(crate) waiting: Option<Instant>,
     /// When anything happened that may count as progress, and how often; when bytes last moved.
     pub(crate) active: (Instant, u64),
     pub(crate) moved: (Instant, u64),
@@ -86,6 +92,7 @@ impl World {
             queue: VecDeque::new(),
             begun: base,
             timers: Timers::default(),
+            room: waiting::room(&plan),
             coming: plan.clients,
             serial: 0,
             leaving: None,
@@ -165,8 +172,14 @@ impl World {
         };
         let now = self.now;
         let wakes = self.peers.iter().filter_map(|peer| peer.wakes(now)).min();
-        let moments =
-            [self.timers.next(), self.control.next(), self.lifecycle.deadline(), leave, wakes];
+        let moments = [
+            self.timers.next(),
+            self.room.next(now),
+            self.control.next(),
+            self.lifecycle.deadline(),
+            leave,
+            wakes,
+        ];
         let next = moments.into_iter().flatten().min().expect("something is still to happen");
         self.now = self.now.max(next);
         if self.plan.jumps && self.random.chance(20) {
@@ -185,8 +198,11 @@ impl World {
         for _ in 0..self.queue.len() {
             self.step_next();
         }
-        self.control.turn(self.now);
+        if self.control.turn(self.now) {
+            self.room.encourage(0);
+        }
         self.expire();
+        self.attend();
         match self.lifecycle.verdict(self.now, self.pairs.len()) {
             Verdict::GoOn => false,
             Verdict::Leave => true,
@@ -253,6 +269,8 @@ impl World {
                 backend: None,
                 choice: None,
                 attached: self.now,
+                opened: self.now,
+                waiting: None,
                 active: (self.now, 0),
                 moved: (self.now, 0),
                 tried: Vec::new(),
