@@ -14,6 +14,7 @@ pub mod endpoint;
 pub mod flow;
 pub mod pipe;
 mod reason;
+mod watch;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ use std::time::{Duration, Instant};
 use endpoint::{Endpoint, Ready, Stream};
 use flow::{End, Flow, Progress, Pump, State, Stores};
 pub use reason::CloseReason;
+pub use watch::News;
+use watch::Watch;
 
 /// A client, its backend once there is one, and the two flows between them.
 #[derive(Debug)]
@@ -32,7 +35,9 @@ pub struct Pair<S: Stream> {
     phase: Phase,
     first_end: Option<Side>,
     deadline: Option<Instant>,
+    /// Or, while the pair is watched, when the backend was asked.
     connected_at: Option<Instant>,
+    watch: Watch,
 }
 
 impl<S: Stream> Pair<S> {
@@ -47,6 +52,7 @@ impl<S: Stream> Pair<S> {
             first_end: None,
             deadline: None,
             connected_at: None,
+            watch: Watch::Off,
         }
     }
 
@@ -128,6 +134,32 @@ impl<S: Stream> Pair<S> {
         (self.client.into_stream(), self.backend.map(Endpoint::into_stream))
     }
 
+    /// Has the time to the backend's first byte taken, see [`Self::news`].
+    pub fn watch(&mut self) {
+        self.watch = Watch::Unasked;
+    }
+
+    /// What a step has shown of a watched pair.
+    pub fn news(&mut self, now: Instant) -> Option<News> {
+        match self.watch {
+            Watch::Off | Watch::Unasked | Watch::Asked => None,
+            Watch::JustAsked => {
+                self.watch = Watch::Asked;
+                Some(News::Asked)
+            }
+            Watch::Answered => {
+                self.watch = Watch::Off;
+                let since = self.connected_at?;
+                Some(News::Answered(now.saturating_duration_since(since)))
+            }
+        }
+    }
+
+    /// Since when a watched pair's backend owes its first byte.
+    pub fn unanswered_since(&self) -> Option<Instant> {
+        self.connected_at.filter(|_| matches!(self.watch, Watch::JustAsked | Watch::Asked))
+    }
+
     /// When [`Self::expire`] is to be called at the latest, if ever.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
@@ -185,6 +217,10 @@ impl<S: Stream> Pair<S> {
         let mut progressed = false;
         loop {
             let Some((up, down)) = self.pump_both(pump) else { return Step::NeedBackend };
+            if self.watch != Watch::Off && self.watch.note(up.moved, down.moved) {
+                // A backend that has had bytes is not given up for another any more.
+                self.connected_at = Some(now);
+            }
             progressed |= up.moved + down.moved > 0 || up.changed || down.changed;
             match CloseReason::of(self.to_backend.state(), self.to_client.state(), self.first_end) {
                 Some(CloseReason::BackendReset) if self.is_fresh(now) => {
@@ -265,6 +301,7 @@ impl<S: Stream> Pair<S> {
     /// Drops the backend, which turned out to be none.
     pub fn give_up_backend(&mut self, error: io::Error) -> Step {
         self.backend = None;
+        self.watch = Watch::Off;
         self.phase = Phase::Choosing;
         self.deadline = None;
         Step::ConnectFailed(error)

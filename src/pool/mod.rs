@@ -4,7 +4,7 @@
 //! is known by its index in the pool, which never changes.
 //!
 //! Each event changes one fact about one backend. What the facts come to (its rank, its share, its
-//! cap) is worked out at once and kept in the [`roster`], so a pick looks at nobody. Some facts
+//! cap) is worked out at once and kept in the roster, so a pick looks at nobody. Some facts
 //! change by themselves: an ejection ends, a slow start goes on. [`Pool::tick`] notices that, and
 //! [`Pool::next_deadline`] says when; the owner calls it in time, before anything is picked.
 
@@ -122,6 +122,9 @@ impl Pool {
         if self.terms.sampled == Sampled::FirstByte {
             self.roster.sample(backend, took, now);
         }
+        if self.terms.first_byte_timeout.is_some_and(|timeout| took > timeout) {
+            return None;
+        }
         self.prove(backend, Fault::Silence, now)
     }
 
@@ -132,6 +135,11 @@ impl Pool {
 
     /// The backend was connected and asked, and did not say a byte in time.
     pub fn silent(&mut self, backend: usize, now: Instant) -> Option<Change> {
+        if let Some(timeout) = self.terms.first_byte_timeout
+            && self.terms.sampled == Sampled::FirstByte
+        {
+            self.roster.sample(backend, timeout, now);
+        }
         self.blame(backend, Fault::Silence, now)
     }
 
@@ -233,6 +241,12 @@ impl Pool {
     pub fn serving_changed(&mut self) -> Option<Rank> {
         let serving = self.roster.serving()?;
         (serving != std::mem::replace(&mut self.serving, serving)).then_some(serving)
+    }
+
+    /// What holds for all its backends.
+    #[must_use]
+    pub fn terms(&self) -> &Terms {
+        &self.terms
     }
 
     /// What the pool is called.

@@ -72,7 +72,11 @@ impl fmt::Display for Status {
             f.write_str("; backup")?;
         }
         if self.share < WHOLE {
-            write!(f, "; {} % of its weight", u32::from(self.share) * 100 / u32::from(WHOLE))?;
+            write!(
+                f,
+                "; {} % of its weight",
+                (u32::from(self.share) * 100 / u32::from(WHOLE)).max(1)
+            )?;
         }
         match (self.cap, self.most) {
             (Some(cap), Some(most)) if cap < most => {

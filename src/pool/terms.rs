@@ -22,6 +22,8 @@ pub struct Terms {
     pub thresholds: Thresholds,
     /// How long a backend that has come back takes to get its whole share; zero: at once.
     pub slow_start: Duration,
+    /// A backend that was asked and says nothing for so long has a fault; `None`: none.
+    pub first_byte_timeout: Option<Duration>,
     /// An agent that is silent for longer is stale; `None`: there are no agents.
     pub agent_patience: Option<Duration>,
 }
@@ -38,8 +40,15 @@ impl Terms {
             probed: true,
             thresholds: Thresholds { rise: 2, fall: 3 },
             slow_start: Duration::ZERO,
+            first_byte_timeout: None,
             agent_patience: None,
         }
+    }
+
+    /// Whether anybody wants to know when a backend's first byte comes.
+    #[must_use]
+    pub fn wants_first_byte(&self) -> bool {
+        self.first_byte_timeout.is_some() || self.sampled == Sampled::FirstByte
     }
 }
 

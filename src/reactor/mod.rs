@@ -19,6 +19,7 @@ mod relay;
 mod report;
 mod resolver;
 mod signals;
+mod silence;
 mod socket;
 mod source;
 mod start;
@@ -256,6 +257,7 @@ impl Reactor {
         let watched = watching.into_iter().flatten().min();
         let deadlines = [
             self.pairs.next_deadline(),
+            self.pairs.silences.next(),
             self.guests.next_deadline(),
             self.parting.next(),
             self.lifecycle.deadline(),

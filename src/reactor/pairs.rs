@@ -30,6 +30,8 @@ pub(super) struct Pairs {
     bulk: VecDeque<(usize, u64)>,
     spare: Vec<(usize, u64)>,
     timers: Timers,
+    /// Of pairs whose backend owes its first byte.
+    pub(super) silences: Timers,
     pub(super) stores: Stores<KernelPipe>,
 }
 
@@ -42,6 +44,7 @@ impl Pairs {
             bulk: VecDeque::new(),
             spare: Vec::new(),
             timers: Timers::default(),
+            silences: Timers::default(),
             stores: Stores {
                 scratch: vec![0; SCRATCH].into_boxed_slice(),
                 buffers: BufferPool::new(SCRATCH, STOCK),
@@ -167,6 +170,11 @@ impl Pairs {
 
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.timers.next()
+    }
+
+    /// The pair in a slot that may be free.
+    pub(super) fn find(&self, slot: usize) -> Option<&Entry> {
+        self.slab.get(slot)
     }
 
     pub(super) fn get(&self, slot: usize) -> &Entry {

@@ -122,6 +122,7 @@ impl Reactor {
                 }
             }
         }
+        self.expire_silence();
         self.parting.settle(self.now);
         self.tell_drain();
     }
@@ -130,6 +131,7 @@ impl Reactor {
         loop {
             let route = self.route(slot);
             let step = self.pairs.step(slot, self.now, &route);
+            self.note_answer(slot);
             if !self.carry_out(slot, step) {
                 return;
             }
@@ -151,6 +153,7 @@ impl Reactor {
             }
             Step::Connected(took) => {
                 self.connected(slot, took);
+                self.watch_answer(slot);
                 return true;
             }
             Step::ConnectFailed(error) => {

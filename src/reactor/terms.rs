@@ -29,6 +29,7 @@ pub(super) fn of_pool(config: &config::Pool, seed: u64) -> Terms {
         probed: is_probed(health),
         thresholds: Thresholds { rise: health.rise, fall: health.fall },
         slow_start: config.slow_start,
+        first_byte_timeout: config.first_byte_timeout,
         agent_patience: health.agent.as_ref().map(|_| patience(health)),
     }
 }

@@ -1,7 +1,7 @@
 //! What probes and the resolver found out, told to the pools and to the operator.
 
 use super::Reactor;
-use super::polls::Matter;
+use super::polls::{self, Matter};
 use super::probes::{Outcome, Scene, Verdict};
 use super::report::BackendName;
 use super::resolver::{Answer, User};
@@ -21,8 +21,8 @@ impl Reactor {
             return;
         }
         self.resolver.refresh(self.now);
+        let due = self.due_probes();
         let now = self.now;
-        let due = std::iter::from_fn(|| self.prober.pop_due(now)).take(STARTS).collect::<Vec<_>>();
         let scene = Scene {
             now,
             registry: self.poll.registry(),
@@ -49,6 +49,24 @@ impl Reactor {
                 }
             }
         }
+    }
+
+    /// The polls to be started now. Those whose users are all in maintenance are put off.
+    fn due_probes(&mut self) -> Vec<usize> {
+        let mut due = Vec::new();
+        for _ in 0..STARTS {
+            let Some(number) = self.prober.pop_due(self.now) else { break };
+            let wanted = self.prober.users(number).iter().any(|user| match user.matter {
+                Matter::Health => self.pools[user.pool].wants_probes(user.backend),
+                Matter::Agent => true,
+            });
+            if wanted {
+                due.push(number);
+            } else {
+                self.prober.finished(number, false, self.now);
+            }
+        }
+        due
     }
 
     /// Gives a result to all who wait for it.
@@ -88,6 +106,9 @@ impl Reactor {
                 let change = self.pools[pool].agent(backend, report, self.now);
                 let why = format!("its agent says: {}", self.pools[pool].backend(backend).agent());
                 self.tell_change(pool, backend, change, &why);
+                if let Some(Change::Wanted(_)) = change {
+                    self.prober.hurry(polls::User::health(pool, backend), self.now);
+                }
             }
             Err(unreadable) => log::debug!("Agent of {name}: {unreadable}"),
         }

@@ -1,0 +1,48 @@
+//! How soon a backend answers, for pairs where somebody wants to know.
+//!
+//! The clock begins when the backend is connected, and anew when the client's first bytes reach it:
+//! a client that is in no hurry says nothing about its backend. A backend that speaks first is
+//! timed from its connect. Each pair is timed once, and one that is not watched pays a comparison.
+
+use std::time::Duration;
+
+/// How far a watched pair is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Watch {
+    /// Nobody wants to know, or all is told.
+    #[default]
+    Off,
+    /// Connected; neither side has had a byte.
+    Unasked,
+    /// The backend has had bytes, which is still to be told.
+    JustAsked,
+    /// It has had bytes and said nothing.
+    Asked,
+    /// It has said something, which is still to be told.
+    Answered,
+}
+
+impl Watch {
+    /// Takes what a step has moved either way; true when the clock begins anew.
+    pub(super) fn note(&mut self, up: u64, down: u64) -> bool {
+        match self {
+            Self::Off | Self::Answered => return false,
+            Self::Unasked | Self::JustAsked | Self::Asked if down > 0 => *self = Self::Answered,
+            Self::Unasked if up > 0 => {
+                *self = Self::JustAsked;
+                return true;
+            }
+            Self::Unasked | Self::JustAsked | Self::Asked => {}
+        }
+        false
+    }
+}
+
+/// What is told of a watched pair, each once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum News {
+    /// The backend has the client's first bytes.
+    Asked,
+    /// The backend's first byte was delivered, so long after it was connected or asked.
+    Answered(Duration),
+}
