@@ -134,32 +134,6 @@ impl<S: Stream> Pair<S> {
         (self.client.into_stream(), self.backend.map(Endpoint::into_stream))
     }
 
-    /// Has the time to the backend's first byte taken, see [`Self::news`].
-    pub fn watch(&mut self) {
-        self.watch = Watch::Unasked;
-    }
-
-    /// What a step has shown of a watched pair.
-    pub fn news(&mut self, now: Instant) -> Option<News> {
-        match self.watch {
-            Watch::Off | Watch::Unasked | Watch::Asked => None,
-            Watch::JustAsked => {
-                self.watch = Watch::Asked;
-                Some(News::Asked)
-            }
-            Watch::Answered => {
-                self.watch = Watch::Off;
-                let since = self.connected_at?;
-                Some(News::Answered(now.saturating_duration_since(since)))
-            }
-        }
-    }
-
-    /// Since when a watched pair's backend owes its first byte.
-    pub fn unanswered_since(&self) -> Option<Instant> {
-        self.connected_at.filter(|_| matches!(self.watch, Watch::JustAsked | Watch::Asked))
-    }
-
     /// When [`Self::expire`] is to be called at the latest, if ever.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline

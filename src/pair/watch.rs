@@ -4,7 +4,38 @@
 //! a client that is in no hurry says nothing about its backend. A backend that speaks first is
 //! timed from its connect. Each pair is timed once, and one that is not watched pays a comparison.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use super::Pair;
+use super::endpoint::Stream;
+
+impl<S: Stream> Pair<S> {
+    /// Has the time to the backend's first byte taken, see [`Self::news`].
+    pub fn watch(&mut self) {
+        self.watch = Watch::Unasked;
+    }
+
+    /// What a step has shown of a watched pair.
+    pub fn news(&mut self, now: Instant) -> Option<News> {
+        match self.watch {
+            Watch::Off | Watch::Unasked | Watch::Asked => None,
+            Watch::JustAsked => {
+                self.watch = Watch::Asked;
+                Some(News::Asked)
+            }
+            Watch::Answered => {
+                self.watch = Watch::Off;
+                let since = self.connected_at?;
+                Some(News::Answered(now.saturating_duration_since(since)))
+            }
+        }
+    }
+
+    /// Since when a watched pair's backend owes its first byte.
+    pub fn unanswered_since(&self) -> Option<Instant> {
+        self.connected_at.filter(|_| matches!(self.watch, Watch::JustAsked | Watch::Asked))
+    }
+}
 
 /// How far a watched pair is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
