@@ -68,12 +68,12 @@ fn patience(health: &config::Health) -> Duration {
 
 fn policy(policy: Policy) -> picker::Policy {
     match policy {
+        Policy::RoundRobin => picker::Policy::RoundRobin,
         Policy::LeastConnections => picker::Policy::LeastConnections,
-        Policy::RoundRobin
-        | Policy::SourceHash { .. }
-        | Policy::TwoChoices
-        | Policy::ResponseTime { .. }
-        | Policy::Resource
-        | Policy::First => picker::Policy::RoundRobin,
+        Policy::SourceHash { balance_factor } => picker::Policy::SourceHash { balance_factor },
+        Policy::TwoChoices => picker::Policy::TwoChoices,
+        Policy::ResponseTime { .. } => picker::Policy::ResponseTime,
+        Policy::Resource => picker::Policy::Resource,
+        Policy::First => picker::Policy::First,
     }
 }

@@ -29,7 +29,7 @@ impl LeastConnections {
         if index >= self.chosen.len() {
             self.chosen.resize(index + 1, 0);
         }
-        self.order.set(index, load(members, index).map(|load| (load, self.chosen[index])));
+        self.order.set(index, members.load(index).map(|load| (load, self.chosen[index])));
     }
 }
 
@@ -55,54 +55,36 @@ impl Algorithm for LeastConnections {
     }
 }
 
-/// The load of an open member with one more connection. Equal fractions give equal numbers, and
-/// different ones differ as long as weights stay below 2^11; beyond 2^25 connections all are alike.
-pub(super) fn load(members: &Members, index: usize) -> Option<u64> {
-    let after = (u64::from(members.active(index)) + 1).min(1 << 25);
-    (after << 38).checked_div(u64::from(members.pull(index)))
-}
-
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
 mod tests {
-    use super::super::{Member, PickKey, Picker, Policy, WHOLE};
+    use super::super::testing::{self, fill, pick, picks};
+    use super::super::{Picker, Policy, WHOLE};
     use proptest::prelude::*;
-    use std::time::Instant;
 
     fn picker(weights: &[u16]) -> Picker {
-        let member = |(index, &weight): (usize, &u16)| Member::new(&format!("b{index}"), weight);
-        let members: Vec<Member> = weights.iter().enumerate().map(member).collect();
-        Picker::new(Policy::LeastConnections, &members, 7)
+        testing::picker(Policy::LeastConnections, weights)
     }
 
-    /// Connections that come and none that go; how many each has then.
-    fn fill(picker: &mut Picker, active: &mut [u32], count: u32) {
-        for _ in 0..count {
-            let index = picker.pick(PickKey::LOCAL, Instant::now(), &[]).unwrap();
-            active[index] += 1;
-            picker.set_active(index, active[index]);
-        }
-    }
-
-    fn idle_picks(picker: &mut Picker, count: usize) -> Vec<usize> {
-        (0..count).map(|_| picker.pick(PickKey::LOCAL, Instant::now(), &[]).unwrap()).collect()
+    /// Of which member, how many connections, whether open, what weight.
+    fn fact() -> impl Strategy<Value = (usize, u32, bool, u16)> {
+        (any::<usize>(), 0u32..9, any::<bool>(), 0u16..5)
     }
 
     #[test]
     fn ties_take_turns() {
         let mut picker = picker(&[1, 1, 1]);
-        assert_eq!(idle_picks(&mut picker, 6), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(picks(&mut picker, 6), [0, 1, 2, 0, 1, 2]);
         picker.set_active(1, 1);
-        assert_eq!(idle_picks(&mut picker, 4), [0, 2, 0, 2]);
+        assert_eq!(picks(&mut picker, 4), [0, 2, 0, 2]);
         picker.set_active(1, 0);
-        assert_eq!(idle_picks(&mut picker, 1), [1], "chosen longest ago");
+        assert_eq!(picks(&mut picker, 1), [1], "chosen longest ago");
     }
 
     #[test]
     fn a_tried_one_is_left_out_for_that_pick_only() {
         let mut picker = picker(&[1, 1]);
         picker.set_active(1, 9);
-        let mut with = |tried: &[usize]| picker.pick(PickKey::LOCAL, Instant::now(), tried);
+        let mut with = |tried: &[usize]| pick(&mut picker, tried);
         assert_eq!(with(&[0]), Some(1));
         assert_eq!(with(&[0, 1, 0]), None);
         assert_eq!(with(&[]), Some(0));
@@ -142,9 +124,7 @@ mod tests {
         #[test]
         fn nobody_less_loaded_is_passed_over(
             weights in prop::collection::vec(0u16..5, 2..9),
-            facts in prop::collection::vec(
-                (any::<usize>(), 0u32..9, any::<bool>(), 0u16..5), 1..60
-            ),
+            facts in prop::collection::vec(fact(), 1..60),
         ) {
             let size = weights.len();
             let mut picker = picker(&weights);
@@ -160,7 +140,7 @@ mod tests {
                     f64::from(active + 1) / f64::from(weight)
                 };
                 let least = model.iter().filter(|m| fits(m)).map(load).reduce(f64::min);
-                let picked = picker.pick(PickKey::LOCAL, Instant::now(), &[]);
+                let picked = pick(&mut picker, &[]);
                 prop_assert_eq!(picked.map(|index| load(&model[index])), least);
                 prop_assert!(picked.is_none_or(|index| fits(&model[index])));
             }

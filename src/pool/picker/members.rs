@@ -6,6 +6,14 @@ use super::{Member, WHOLE};
 #[derive(Debug)]
 pub(super) struct Members {
     all: Vec<Standing>,
+    total: Total,
+}
+
+/// Sums over all open members.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Total {
+    pub(super) pull: u64,
+    pub(super) active: u64,
 }
 
 /// One member and what was said of it.
@@ -19,7 +27,7 @@ struct Standing {
 
 impl Members {
     pub(super) fn new(members: &[Member]) -> Self {
-        let mut new = Self { all: Vec::with_capacity(members.len()) };
+        let mut new = Self { all: Vec::with_capacity(members.len()), total: Total::default() };
         for &member in members {
             new.add(member);
         }
@@ -28,29 +36,55 @@ impl Members {
 
     pub(super) fn add(&mut self, member: Member) -> usize {
         self.all.push(Standing { member, share: WHOLE, active: 0, open: true });
+        self.total.pull += u64::from(self.pull(self.all.len() - 1));
         self.all.len() - 1
     }
 
     /// These four say whether that changed anything.
     pub(super) fn set_weight(&mut self, index: usize, weight: u16) -> bool {
-        std::mem::replace(&mut self.all[index].member.weight, weight) != weight
+        self.change(index, |standing| {
+            std::mem::replace(&mut standing.member.weight, weight) != weight
+        })
     }
 
     pub(super) fn set_open(&mut self, index: usize, open: bool) -> bool {
-        std::mem::replace(&mut self.all[index].open, open) != open
+        self.change(index, |standing| std::mem::replace(&mut standing.open, open) != open)
     }
 
     pub(super) fn set_share(&mut self, index: usize, share: u16) -> bool {
         assert!(share <= WHOLE, "a share of {share} parts is more than the whole");
-        std::mem::replace(&mut self.all[index].share, share) != share
+        self.change(index, |standing| std::mem::replace(&mut standing.share, share) != share)
     }
 
     pub(super) fn set_active(&mut self, index: usize, active: u32) -> bool {
-        std::mem::replace(&mut self.all[index].active, active) != active
+        self.change(index, |standing| std::mem::replace(&mut standing.active, active) != active)
+    }
+
+    fn change(&mut self, index: usize, set: impl Fn(&mut Standing) -> bool) -> bool {
+        let before = self.part(index);
+        let changed = set(&mut self.all[index]);
+        let after = self.part(index);
+        self.total.pull = self.total.pull + after.pull - before.pull;
+        self.total.active = self.total.active + after.active - before.active;
+        changed
+    }
+
+    /// What a member adds to the totals.
+    fn part(&self, index: usize) -> Total {
+        let pull = u64::from(self.pull(index));
+        Total { pull, active: if pull > 0 { u64::from(self.active(index)) } else { 0 } }
     }
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    pub(super) fn total(&self) -> Total {
+        self.total
+    }
+
+    pub(super) fn identity(&self, index: usize) -> u64 {
+        self.all[index].member.identity
     }
 
     pub(super) fn weight(&self, index: usize) -> u16 {
@@ -74,5 +108,13 @@ impl Members {
     /// Whether a member may be chosen.
     pub(super) fn is_open(&self, index: usize) -> bool {
         self.pull(index) > 0
+    }
+
+    /// The load of an open member with one more connection, over its weight. Equal fractions give
+    /// equal numbers, and different ones differ as long as weights stay below 2^11; beyond 2^25
+    /// connections all are alike.
+    pub(super) fn load(&self, index: usize) -> Option<u64> {
+        let after = (u64::from(self.active(index)) + 1).min(1 << 25);
+        (after << 38).checked_div(u64::from(self.pull(index)))
     }
 }

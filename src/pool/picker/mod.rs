@@ -8,18 +8,33 @@
 //! A pick costs constant or logarithmic time in the number of members, and so does a changed fact.
 //! Where an algorithm cannot keep that, its file says when.
 
+mod fenwick;
+mod first;
 mod hash;
 mod least_connections;
+mod logarithm;
+mod maglev;
 mod members;
 mod open_set;
+mod random;
+mod rendezvous;
+mod response_time;
 mod round_robin;
+mod source_hash;
 mod tournament;
+mod two_choices;
 
 use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use first::First;
+use least_connections::LeastConnections;
 use members::Members;
+use response_time::ResponseTime;
+use round_robin::RoundRobin;
+use source_hash::SourceHash;
+use two_choices::TwoChoices;
 
 /// Chooses among the members of a pool.
 #[derive(Debug)]
@@ -32,13 +47,17 @@ impl Picker {
     /// A picker over these members, by index. All of them may be chosen, have no connections and
     /// take all of their weight, until something else is said. Equal seeds make equal choices.
     #[must_use]
-    pub fn new(policy: Policy, members: &[Member], _seed: u64) -> Self {
+    pub fn new(policy: Policy, members: &[Member], seed: u64) -> Self {
         let members = Members::new(members);
         let algorithm: Box<dyn Algorithm> = match policy {
-            Policy::RoundRobin => Box::new(round_robin::RoundRobin::new(&members)),
-            Policy::LeastConnections => {
-                Box::new(least_connections::LeastConnections::new(&members))
+            Policy::RoundRobin | Policy::Resource => Box::new(RoundRobin::new(&members)),
+            Policy::LeastConnections => Box::new(LeastConnections::new(&members)),
+            Policy::SourceHash { balance_factor } => {
+                Box::new(SourceHash::new(&members, balance_factor))
             }
+            Policy::TwoChoices => Box::new(TwoChoices::new(&members, seed)),
+            Policy::ResponseTime => Box::new(ResponseTime::new(&members)),
+            Policy::First => Box::new(First::new(&members)),
         };
         Self { members, algorithm }
     }
@@ -98,6 +117,19 @@ pub enum Policy {
     RoundRobin,
     /// Whoever has the fewest connections for its weight.
     LeastConnections,
+    /// Always the same member for the same client, while it is open.
+    SourceHash {
+        /// The most that a member may have, in percent of its part of all connections; above 100.
+        balance_factor: Option<u32>,
+    },
+    /// The less loaded of two drawn by weight.
+    TwoChoices,
+    /// Whoever answers fast and has few connections; see [`Picker::sample`].
+    ResponseTime,
+    /// In turn, by the shares that the backends themselves ask for; see [`Picker::set_share`].
+    Resource,
+    /// The first in the list that may be chosen.
+    First,
 }
 
 /// What a choice may depend on: who asks.
@@ -159,7 +191,6 @@ enum Fact {
 
 /// One pick as an algorithm sees it.
 #[derive(Debug)]
-#[expect(dead_code, reason = "the algorithms that look at the client and the clock come next")]
 struct Request<'a> {
     key: PickKey,
     now: Instant,
@@ -168,8 +199,47 @@ struct Request<'a> {
 
 /// How long something took, and when that was known.
 #[derive(Debug, Clone, Copy)]
-#[expect(dead_code, reason = "the algorithm that looks at it comes next")]
 struct Sample {
     took: Duration,
     now: Instant,
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
+mod testing {
+    use super::*;
+
+    pub(super) fn members(weights: &[u16]) -> Vec<Member> {
+        let member = |(index, &weight): (usize, &u16)| Member::new(&format!("b{index}"), weight);
+        weights.iter().enumerate().map(member).collect()
+    }
+
+    pub(super) fn picker(policy: Policy, weights: &[u16]) -> Picker {
+        Picker::new(policy, &members(weights), 7)
+    }
+
+    pub(super) fn pick(picker: &mut Picker, tried: &[usize]) -> Option<usize> {
+        picker.pick(PickKey::LOCAL, Instant::now(), tried)
+    }
+
+    /// Picks that nobody is told of.
+    pub(super) fn picks(picker: &mut Picker, count: usize) -> Vec<usize> {
+        (0..count).map(|_| pick(picker, &[]).unwrap()).collect()
+    }
+
+    /// Connections that come and none that go.
+    pub(super) fn fill(picker: &mut Picker, active: &mut [u32], count: u32) {
+        for _ in 0..count {
+            let index = pick(picker, &[]).unwrap();
+            active[index] += 1;
+            picker.set_active(index, active[index]);
+        }
+    }
+
+    /// How many connections everybody has after so many.
+    pub(super) fn active_after(picker: &mut Picker, count: u32) -> Vec<u32> {
+        let mut active = vec![0; picker.members.len()];
+        fill(picker, &mut active, count);
+        active
+    }
 }

@@ -230,15 +230,16 @@ fn smooth(weights: &[u32], total: usize) -> Vec<u32> {
 
 /// For pools so large that the exact interleaving would delay the start: every backend's turns at
 /// even distances, sorted.
-#[expect(clippy::cast_possible_truncation, reason = "a pool has far fewer than 2^32 backends")]
-fn spread(weights: &[u32]) -> Vec<u32> {
-    let mut turns: Vec<(u64, u32)> = Vec::new();
+#[expect(clippy::cast_possible_truncation, reason = "the lower half of a turn says whose it is")]
+pub(super) fn spread(weights: &[u32]) -> Vec<u32> {
+    let mut turns: Vec<u64> = Vec::new();
     for (index, &weight) in weights.iter().enumerate() {
         let distance = SPAN.checked_div(u64::from(weight)).unwrap_or(0);
-        turns.extend((0..u64::from(weight)).map(|k| (distance * k + distance / 2, index as u32)));
+        let turn = |k: u64| ((distance * k + distance / 2) << 32) | index as u64;
+        turns.extend((0..u64::from(weight)).map(turn));
     }
     turns.sort_unstable();
-    turns.into_iter().map(|(_, index)| index).collect()
+    turns.into_iter().map(|turn| turn as u32).collect()
 }
 
 fn common_divisor(a: u32, b: u32) -> u32 {
@@ -248,29 +249,22 @@ fn common_divisor(a: u32, b: u32) -> u32 {
 /// Steps that the exact interleaving may take: some thousandths of a second, as traffic waits for
 /// it when a weight is changed.
 const SMOOTH_WORK: usize = 4_000_000;
-const SPAN: u64 = 1 << 40;
+const SPAN: u64 = 1 << 32;
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a test needs some instant to count from")]
 mod tests {
-    use super::super::{Member, PickKey, Picker, Policy};
+    use super::super::testing::{self, pick};
+    use super::super::{Member, Picker, Policy};
     use super::*;
     use proptest::prelude::*;
-    use std::time::Instant;
 
     fn picker(weights: &[u16]) -> Picker {
-        let member = |(index, &weight): (usize, &u16)| Member::new(&format!("b{index}"), weight);
-        let members: Vec<Member> = weights.iter().enumerate().map(member).collect();
-        Picker::new(Policy::RoundRobin, &members, 7)
-    }
-
-    fn one(picker: &mut Picker, tried: &[usize]) -> Option<usize> {
-        picker.pick(PickKey::LOCAL, Instant::now(), tried)
+        testing::picker(Policy::RoundRobin, weights)
     }
 
     fn take(picker: &mut Picker, count: usize) -> String {
         (0..count)
-            .map(|_| one(picker, &[]).map_or("-", |index| &"abcdefgh"[index..=index]))
+            .map(|_| pick(picker, &[]).map_or("-", |index| &"abcdefgh"[index..=index]))
             .collect()
     }
 
@@ -342,9 +336,9 @@ mod tests {
         }
         assert_eq!(take(&mut picker, 6), "abcabc");
         picker.set_share(0, WHOLE);
-        assert_eq!(one(&mut picker, &[0]), Some(1), "its share is no reason to refuse a client");
-        assert_eq!(one(&mut picker, &[0]), Some(2));
-        assert_eq!(one(&mut picker, &[0, 1, 2]), None);
+        assert_eq!(pick(&mut picker, &[0]), Some(1), "its share is no reason to refuse a client");
+        assert_eq!(pick(&mut picker, &[0]), Some(2));
+        assert_eq!(pick(&mut picker, &[0, 1, 2]), None);
     }
 
     proptest! {
@@ -358,11 +352,11 @@ mod tests {
             let window = total / divisor as usize;
             let mut picker = picker(&weights);
             for _ in 0..skip {
-                one(&mut picker, &[]);
+                pick(&mut picker, &[]);
             }
             let mut counts = vec![0u32; weights.len()];
             for _ in 0..window {
-                if let Some(index) = one(&mut picker, &[]) {
+                if let Some(index) = pick(&mut picker, &[]) {
                     counts[index] += 1;
                 }
             }
@@ -386,7 +380,7 @@ mod tests {
             let sum: u32 = open.iter().map(|&index| u32::from(weights[index]) / divisor).sum();
             let mut counts = vec![0u32; weights.len()];
             for _ in 0..if open.is_empty() { 0 } else { rounds * sum } {
-                counts[one(&mut picker, &[]).unwrap()] += 1;
+                counts[pick(&mut picker, &[]).unwrap()] += 1;
             }
             let due = |(&weight, &closed): (&u16, &bool)| {
                 if closed { 0 } else { u32::from(weight) / divisor * rounds }
