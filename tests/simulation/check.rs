@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use evenkeel::pair::endpoint::Ready;
 use evenkeel::pair::{CloseReason, Direction, Phase};
-use evenkeel::pool::waiting::Room;
+use evenkeel::pool::waiting::{Room, Want};
 
-use crate::plan::{Kind, Plan};
+use crate::plan::Kind;
 use crate::queues::PIPE;
 use crate::socket::{Link, Socket};
 use crate::world::{Entry, World};
@@ -38,7 +38,7 @@ pub(crate) fn after_turn(world: &mut World) {
             active[backend] += 1;
         }
         let Some(backend) = &entry.backend else {
-            check_wait(entry, &world.room, slot, &world.plan, now);
+            check_wait(entry, &world.room, slot, now);
             // What was read for a backend that then reset the connection.
             holding += usize::from(entry.client.get().incoming.taken > 0);
             continue;
@@ -84,17 +84,25 @@ pub(crate) fn after_turn(world: &mut World) {
 }
 
 /// A pair without a backend stands in line, and not longer than it may.
-fn check_wait(entry: &Entry, room: &Room, slot: usize, plan: &Plan, now: Instant) {
+fn check_wait(entry: &Entry, room: &Room, slot: usize, now: Instant) {
     let waits = entry.pair.phase() == Phase::Waiting && room.is_standing(slot);
     assert!(waits, "pair {} has no backend and does not wait for one", entry.id);
-    let patience = plan.hold.expect("a line").time;
     let since = entry.waiting.expect("a time");
-    let overdue = patience.is_some_and(|patience| since + patience <= now);
-    assert!(!overdue, "pair {} waits longer than {patience:?}", entry.id);
+    let longest = room.terms(0).longest();
+    let overdue = longest.is_some_and(|longest| since + longest <= now);
+    assert!(!overdue, "pair {} waits longer than {longest:?}", entry.id);
+}
+
+/// A place that is free while somebody stands in line for one, whom nothing keeps from taking it.
+fn check_places(world: &World) {
+    let waits = world.room.want(0) == Some(Want::Place) && !world.room.has_called(0);
+    let choosy = world.pairs.iter().any(|(_, entry)| !entry.tried.is_empty());
+    assert!(choosy || !waits || !world.control.pool.has_place(), "a free place is not taken");
 }
 
 /// Nothing moves any more: is there nothing that could?
 pub(crate) fn at_rest(world: &World) {
+    check_places(world);
     for (_, entry) in &world.pairs {
         let Some(backend) = &entry.backend else {
             let client = entry.client.get();
@@ -132,8 +140,13 @@ pub(crate) fn at_end(world: &mut World, slot: usize, reason: CloseReason) {
     let Some(backend) = &entry.backend else {
         assert_untouched(&client, world.plan.buffer);
         let gone = client.link == Link::Broken || has_left(&client);
-        if reason == CloseReason::HoldTimeout {
-            let patience = world.plan.hold.and_then(|hold| hold.time).expect("a limit");
+        let allowance = match reason {
+            CloseReason::HoldTimeout => world.plan.hold,
+            CloseReason::QueueTimeout => Some(world.plan.queue),
+            _ => None,
+        };
+        if let Some(allowance) = allowance {
+            let patience = allowance.time.expect("a limit");
             assert!(entry.waiting.expect("a time") + patience <= now, "given up too early");
         }
         assert!(gone || reason != CloseReason::ClientGone, "a client that is there counts as gone");

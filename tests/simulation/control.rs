@@ -33,7 +33,7 @@ pub(crate) struct Control {
 impl Control {
     pub(crate) fn new(plan: &Plan, mut random: Random, now: Instant, trace: Trace) -> Self {
         let backends = (0..plan.moods.len())
-            .map(|index| Backend::new(format!("b{index}"), 1, Health::Checking))
+            .map(|index| Backend::new(format!("b{index}"), 1, Health::Checking).with_most(plan.cap))
             .collect();
         let terms = Terms { thresholds: THRESHOLDS, ..Terms::new("sim") };
         let mut pool = Pool::new(terms, backends, now);
@@ -63,16 +63,15 @@ impl Control {
     }
 
     /// A backend for a new connection, which is counted as opened.
-    pub(crate) fn pick(&mut self, now: Instant, tried: &[usize]) -> Option<usize> {
-        let Picked::Backend(picked) = self.pool.pick(PickKey::LOCAL, now, tried) else {
-            return None;
-        };
+    pub(crate) fn pick(&mut self, now: Instant, tried: &[usize]) -> Picked {
+        let outcome = self.pool.pick(PickKey::LOCAL, now, tried);
+        let Picked::Backend(picked) = outcome else { return outcome };
         assert!(!tried.contains(&picked), "a backend is tried twice");
         assert!(self.pool.backend(picked).is_usable(), "an unusable backend is picked");
         self.pool.opened(picked);
         self.backends[picked].picked += 1;
         self.check_shares();
-        Some(picked)
+        outcome
     }
 
     /// What a connect to a backend meets; an error if it fails at once.

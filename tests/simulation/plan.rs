@@ -54,6 +54,9 @@ pub(crate) struct Plan {
     /// When the process is told to leave, and how long it may take.
     pub(crate) leaves: Option<Duration>,
     pub(crate) drain: Option<Duration>,
+    /// The most connections of each backend, and who may wait for a place there.
+    pub(crate) cap: Option<u32>,
+    pub(crate) queue: Allowance,
     /// How long clients wait for a backend, and how many of them.
     pub(crate) hold: Option<Allowance>,
     /// Whether the clock may jump.
@@ -102,6 +105,11 @@ impl Plan {
                 Kind::Hostile | Kind::Failing => Some(Duration::from_secs(100)),
             },
             drain: random.chance(80).then(|| random.millis(20_000)),
+            cap: (!calm && random.chance(50)).then_some(1),
+            queue: Allowance {
+                most: random.pick(&[0, 1, 3]),
+                time: random.chance(80).then(|| random.millis(10_000)),
+            },
             hold: (!calm && random.chance(50)).then(|| Allowance {
                 most: random.pick(&[1, 3, 100]),
                 time: random.chance(80).then(|| random.millis(20_000)),

@@ -2,6 +2,7 @@
 
 use evenkeel::pair::flow::Pump;
 use evenkeel::pair::{CloseReason, Step};
+use evenkeel::pool::Picked;
 
 use crate::check;
 use crate::control::Meeting;
@@ -74,7 +75,7 @@ impl World {
 
     /// Begins a connect that does not fail at once.
     fn connect(&mut self, slot: usize) -> Result<(), CloseReason> {
-        if self.stands_behind(slot) {
+        if self.stands_behind(slot)? {
             return Ok(());
         }
         loop {
@@ -85,9 +86,12 @@ impl World {
                     return Err(CloseReason::ConnectFailed);
                 }
                 None => match self.control.pick(self.now, &entry.tried) {
-                    Some(backend) => (backend, self.control.pool.backend(backend).first_attempt()),
-                    None if entry.tried.is_empty() => return Err(CloseReason::NoBackend),
-                    None => return Err(CloseReason::ConnectFailed),
+                    Picked::Backend(backend) => {
+                        (backend, self.control.pool.backend(backend).first_attempt())
+                    }
+                    Picked::Full => return Err(CloseReason::QueueFull),
+                    Picked::Nobody if entry.tried.is_empty() => return Err(CloseReason::NoBackend),
+                    Picked::Nobody => return Err(CloseReason::ConnectFailed),
                 },
             };
             entry.choice = Some((backend, attempt));
