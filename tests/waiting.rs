@@ -171,17 +171,28 @@ fn clients_are_held_while_checks_find_nobody() {
 }
 
 #[test]
-fn nobody_is_held_longer_than_allowed_nor_more_than_allowed() {
+fn no_more_are_held_than_allowed() {
     let port = Port::reserve();
-    let keys = "on_unavailable = \"hold\"\nhold_max = 1\nhold_timeout = \"2s\"";
-    let mut daemon =
-        Setup::new(&[port.address]).pool(keys).global("access_log = \"close\"").start();
+    let keys = format!("{HOLD}\nhold_max = 1");
+    let setup = Setup::new(&[port.address]).pool(&keys);
+    let mut daemon = setup.global("access_log = \"close\"").start();
     let mut held = connect(daemon.address());
-    held.write_all(b"patience").unwrap();
     waiting(&mut daemon, 1);
     let mut excess = connect(daemon.address());
     assert_eq!(read_end(&mut excess), (Vec::new(), Ending::Orderly));
-    assert_eq!(daemon.count("connection ended"), 1, "the first one is still there");
+    daemon.line("reason=\"no available backend, and too many clients held\"");
+    let _backend = Backend::on(port.listen(), |stream| greet("a", stream));
+    assert_eq!(read_text(&mut held, 1), "a", "the first one has kept its place");
+}
+
+#[test]
+fn nobody_is_held_longer_than_allowed() {
+    let port = Port::reserve();
+    let keys = "on_unavailable = \"hold\"\nhold_timeout = \"300ms\"";
+    let setup = Setup::new(&[port.address]).pool(keys);
+    let mut daemon = setup.global("access_log = \"close\"").start();
+    let mut held = connect(daemon.address());
+    held.write_all(b"patience").unwrap();
     assert_eq!(read_end(&mut held), (Vec::new(), Ending::Orderly));
     daemon.line("reason=\"no available backend in time\"");
     daemon.line("clients are no longer held; 1 were, 0 of them got a backend");

@@ -79,19 +79,13 @@ impl<S: Stream> Pair<S> {
         self.deadline = Some(now + limits.connect);
     }
 
-    /// Has the pair wait for a backend that cannot be had now. Its client is not read meanwhile.
-    ///
-    /// # Panics
-    /// If the pair did not ask for one.
+    /// Has a pair that asked for a backend wait for one. Its client is not read meanwhile.
     pub fn wait(&mut self) {
         assert!(self.phase == Phase::Choosing, "only who needs a backend waits for one");
         self.phase = Phase::Waiting;
     }
 
     /// The wait is over: the next step asks again.
-    ///
-    /// # Panics
-    /// If the pair did not wait.
     pub fn resume(&mut self) {
         assert!(self.phase == Phase::Waiting, "only who waits is called");
         self.phase = Phase::Choosing;

@@ -128,7 +128,8 @@ impl Reactor {
              it now; this machine's limit, not the backend's fault (widen \
              net.ipv4.ip_local_port_range, or add addresses to `source`)",
             addresses * self.source_ports.len(),
-            backend.counters().active
+            // The one that is being tried is among them.
+            backend.counters().active.saturating_sub(1)
         );
     }
 

@@ -6,6 +6,7 @@
 //! who stand in line, so that a place that became free in a turn is taken in the same one.
 
 use super::Reactor;
+use super::pairs::Failure;
 use super::report::Sparing;
 use crate::pair::CloseReason;
 use crate::pool::waiting::{Census, Full, Want};
@@ -96,7 +97,8 @@ impl Reactor {
             Want::Backend if self.holds_clients(pool) => CloseReason::HoldFull,
             Want::Backend => CloseReason::NoBackend,
         };
-        if want == Want::Backend && tried > 0 {
+        let by_failure = !self.holds_clients(pool) || failure == Failure::Reset;
+        if want == Want::Backend && tried > 0 && by_failure {
             self.tell_unreachable(pool, tried);
             return failure.reason();
         }

@@ -140,12 +140,9 @@ pub(crate) fn at_end(world: &mut World, slot: usize, reason: CloseReason) {
     let Some(backend) = &entry.backend else {
         assert_untouched(&client, world.plan.buffer);
         let gone = client.link == Link::Broken || has_left(&client);
-        let allowance = match reason {
-            CloseReason::HoldTimeout => world.plan.hold,
-            CloseReason::QueueTimeout => Some(world.plan.queue),
-            _ => None,
-        };
-        if let Some(allowance) = allowance {
+        let held = world.plan.hold.filter(|_| reason == CloseReason::HoldTimeout);
+        let queued = Some(world.plan.queue).filter(|_| reason == CloseReason::QueueTimeout);
+        if let Some(allowance) = held.or(queued) {
             let patience = allowance.time.expect("a limit");
             assert!(entry.waiting.expect("a time") + patience <= now, "given up too early");
         }
