@@ -172,5 +172,17 @@ fn one_that_takes_requests_and_says_nothing_is_ejected() {
         format!("web/{} is ejected for 10 s (connected, but it does not answer)", silent.address);
     daemon.line(&mark);
     assert_eq!(turns(address, 3), "bbb");
-    assert!(status_of(&mut daemon, silent.address).contains(": ejected, "));
+    let line = status_of(&mut daemon, silent.address);
+    assert!(line.contains(": ejected, ") && line.contains("; 3 times silent"), "{line}");
+    assert_eq!(silent.accepted(), 7, "all seven were with it");
+}
+
+#[test]
+fn the_first_is_filled_before_the_next_is_used() {
+    let backends = ["a", "b", "c"].map(Backend::named);
+    let entry = |b: &Backend| format!("{{ address = \"{}\", max_connections = 2 }}, ", b.address);
+    let list: String = backends.iter().map(entry).collect();
+    let mut daemon = Setup::listing(&list).pool("balance = \"first\"").start();
+    let (_held, names) = hold(daemon.address(), 5);
+    assert_eq!(names, "aabbc");
 }

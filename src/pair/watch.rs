@@ -77,3 +77,36 @@ pub enum News {
     /// The backend's first byte was delivered, so long after it was connected or asked.
     Answered(Duration),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After steps that moved so much up and down: how far it is, and when the clock began anew.
+    fn after(steps: &[(u64, u64)]) -> (Watch, Option<usize>) {
+        let mut watch = Watch::Unasked;
+        let began = steps.iter().enumerate().filter(|(_, (up, down))| watch.note(*up, *down));
+        let began = began.map(|(step, _)| step).last();
+        (watch, began)
+    }
+
+    #[test]
+    fn the_clock_begins_with_the_clients_first_bytes_and_only_then() {
+        assert_eq!(after(&[(0, 0), (0, 0)]), (Watch::Unasked, None), "a client in no hurry");
+        assert_eq!(after(&[(0, 0), (5, 0), (5, 0)]), (Watch::JustAsked, Some(1)));
+        assert_eq!(after(&[(5, 0), (0, 0), (5, 9)]), (Watch::Answered, Some(0)));
+    }
+
+    #[test]
+    fn a_backend_that_speaks_first_has_answered() {
+        assert_eq!(after(&[(0, 9), (5, 0)]), (Watch::Answered, None));
+        assert_eq!(after(&[(5, 9)]), (Watch::Answered, None));
+    }
+
+    #[test]
+    fn who_is_not_watched_never_is() {
+        let mut watch = Watch::Off;
+        assert!(!watch.note(5, 0) && !watch.note(0, 5));
+        assert_eq!(watch, Watch::Off);
+    }
+}

@@ -298,6 +298,7 @@ impl Pool {
             cap: self.roster.cap(index),
             most: backend.most(),
             flaps: backend.flaps(now),
+            silences: backend.counters().silences,
             agent: self.terms.agent_patience.map(|patience| backend.agent().words(patience, now)),
         }
     }

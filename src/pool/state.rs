@@ -60,6 +60,8 @@ pub struct Status {
     pub most: Option<u32>,
     /// How often it has gone down again lately, soon after it had come back.
     pub flaps: u32,
+    /// Connections on which it did not say a byte in time.
+    pub silences: u64,
     /// What its agent says, if there is one.
     pub agent: Option<String>,
 }
@@ -87,6 +89,9 @@ impl fmt::Display for Status {
         }
         if self.flaps > 0 {
             write!(f, "; it flaps ({})", self.flaps)?;
+        }
+        if self.silences > 0 {
+            write!(f, "; {} times silent", self.silences)?;
         }
         match &self.agent {
             Some(words) => write!(f, "; agent: {words}"),
