@@ -170,6 +170,20 @@ fn clients_are_held_while_checks_find_nobody() {
     assert_eq!(daemon.count("No available backends"), 1);
 }
 
+/// The next regular probe is an hour away.
+#[test]
+fn for_clients_who_are_held_backends_are_probed_fast() {
+    let port = Port::reserve();
+    let health =
+        "type = \"tcp\"\ninterval = \"1h\"\nfast_interval = \"50ms\"\nrise = 1\nfall = 1\n";
+    let mut daemon = Setup::new(&[port.address]).pool(HOLD).health(health).start();
+    daemon.line("No available backends in pool web");
+    let mut client = connect(daemon.address());
+    waiting(&mut daemon, 1);
+    let _backend = Backend::on(port.listen(), |stream| greet("a", stream));
+    assert_eq!(read_text(&mut client, 1), "a");
+}
+
 #[test]
 fn no_more_are_held_than_allowed() {
     let port = Port::reserve();

@@ -8,6 +8,7 @@ use super::resolver::{Answer, User};
 use super::socket::words;
 use crate::pool::agent::Report;
 use crate::pool::backend::{Attempt, Target};
+use crate::pool::waiting::Want;
 use crate::pool::{Change, Rank};
 
 impl Reactor {
@@ -81,7 +82,9 @@ impl Reactor {
             match user.matter {
                 Matter::Health => {
                     self.judge_backend(user.pool, user.backend, outcome);
-                    turning |= self.pools[user.pool].is_turning(user.backend);
+                    // Clients who are held wait for the next result.
+                    turning |= self.pools[user.pool].is_turning(user.backend)
+                        || self.room.want(user.pool) == Some(Want::Backend);
                 }
                 Matter::Agent => self.hear_agent(user.pool, user.backend, outcome),
             }

@@ -7,6 +7,7 @@
 
 use super::Reactor;
 use super::pairs::Failure;
+use super::polls::User;
 use super::report::Sparing;
 use crate::pair::CloseReason;
 use crate::pool::waiting::{Census, Full, Want};
@@ -120,6 +121,7 @@ impl Reactor {
     }
 
     /// One line when clients of a pool begin to be held, and now and then one while they queue.
+    /// Those who are held should not have to wait for the next regular probe.
     fn tell_waiting(&mut self, pool: usize, want: Want) {
         let (name, census) = (self.pools[pool].name(), self.room.census(pool));
         let notes = &mut self.line_notes;
@@ -136,6 +138,9 @@ impl Reactor {
                 notes.pools[pool].held = Some(before);
                 notes.holding += 1;
                 log::warn!("pool {name}: no backend can be connected, clients are held");
+                for backend in 0..self.pools[pool].backends().len() {
+                    self.prober.hurry(User::health(pool, backend), self.now);
+                }
             }
         }
     }
