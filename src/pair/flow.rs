@@ -77,6 +77,20 @@ impl<P> Flow<P> {
         self.state = State::Open;
     }
 
+    /// Holds bytes that were read from the source by somebody else, the first of all.
+    pub fn preload(&mut self, bytes: &[u8], buffers: &mut BufferPool) {
+        assert!(self.bytes == 0 && !self.holds_bytes(), "bytes are put in front of others");
+        if !bytes.is_empty() {
+            self.waiting = Waiting::Buffer(buffers.hold(bytes));
+        }
+    }
+
+    /// Somebody else has found the sink broken before it was given anything.
+    pub fn abandon(&mut self) {
+        assert!(self.bytes == 0, "a sink that broke later is found out here");
+        self.state = State::Done(End::SinkReset);
+    }
+
     /// Ends the flow: its buffer goes back, a pipe with bytes in it is thrown away.
     pub fn release(&mut self, stores: &mut Stores<P>) {
         match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
@@ -278,7 +292,7 @@ pub struct Pump<'a, P> {
 }
 
 /// What one call to [`Flow::pump`] did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Bytes the sink took.
     pub moved: u64,

@@ -4,16 +4,18 @@
 //! program runs it over sockets and the simulation over scripted streams. Events only mark
 //! endpoints ready ([`Pair::mark`]); all work happens in [`Pair::step`], which answers with what
 //! the surroundings must do. Choosing and connecting a backend is theirs; a pair only says that it
-//! needs one. The client is not read before a backend is connected, so another attempt loses
-//! nothing.
+//! needs one. But for a PROXY header, and what comes in one piece with it, the client is not read
+//! before a backend is connected, so another attempt loses nothing.
 //!
 //! Progress moves the pair's deadline; nobody is told. A timer that fires compares and re-arms.
 
 pub mod buffer;
 pub mod endpoint;
 pub mod flow;
+mod opening;
 pub mod pipe;
 mod reason;
+mod step;
 mod watch;
 
 use std::io;
@@ -21,7 +23,9 @@ use std::time::{Duration, Instant};
 
 use endpoint::{Endpoint, Ready, Stream};
 use flow::{End, Flow, Progress, Pump, State, Stores};
+use opening::Opening;
 pub use reason::CloseReason;
+pub use step::{Direction, Limits, Phase, Side, Step};
 pub use watch::News;
 use watch::Watch;
 
@@ -32,6 +36,7 @@ pub struct Pair<S: Stream> {
     backend: Option<Endpoint<S>>,
     to_backend: Flow<S::Pipe>,
     to_client: Flow<S::Pipe>,
+    opening: Option<Box<Opening>>,
     phase: Phase,
     first_end: Option<Side>,
     deadline: Option<Instant>,
@@ -48,6 +53,7 @@ impl<S: Stream> Pair<S> {
             backend: None,
             to_backend: Flow::default(),
             to_client: Flow::default(),
+            opening: None,
             phase: Phase::Choosing,
             first_end: None,
             deadline: None,
@@ -75,6 +81,9 @@ impl<S: Stream> Pair<S> {
     pub fn attach(&mut self, backend: S, now: Instant, limits: &Limits) {
         assert!(self.phase == Phase::Choosing, "a backend is attached only when asked for");
         self.backend = Some(Endpoint::new(backend, Ready::NONE));
+        if let Some(opening) = &mut self.opening {
+            opening.start_again();
+        }
         self.phase = Phase::Connecting;
         self.deadline = Some(now + limits.connect);
     }
@@ -94,6 +103,8 @@ impl<S: Stream> Pair<S> {
     /// Does what can be done now, and says what is needed next.
     pub fn step(&mut self, now: Instant, limits: &Limits, pump: &mut Pump<'_, S::Pipe>) -> Step {
         match self.phase {
+            Phase::Greeting if self.client_is_gone() => Step::Done(CloseReason::ClientGone),
+            Phase::Greeting => self.greet_step(pump.stores),
             Phase::Choosing if self.client_is_gone() => Step::Done(CloseReason::ClientGone),
             Phase::Choosing => Step::NeedBackend,
             Phase::Waiting if self.client_has_left() => Step::Done(CloseReason::ClientGone),
@@ -110,6 +121,7 @@ impl<S: Stream> Pair<S> {
             return Step::Waiting;
         }
         match self.phase {
+            Phase::Greeting => Step::Done(CloseReason::HeaderTimeout),
             Phase::Choosing => Step::NeedBackend,
             Phase::Waiting => Step::Waiting,
             Phase::Connecting => self.give_up_backend(io::ErrorKind::TimedOut.into()),
@@ -210,9 +222,10 @@ impl<S: Stream> Pair<S> {
     }
 
     fn pump_both(&mut self, pump: &mut Pump<'_, S::Pipe>) -> Option<(Progress, Progress)> {
+        let told = if self.opening.is_some() { self.tell_backend() } else { None };
         let backend = self.backend.as_mut()?;
         pump.closing = self.to_client.state() == State::Done(End::Finished);
-        let up = self.to_backend.pump(&mut self.client, backend, pump);
+        let up = told.unwrap_or_else(|| self.to_backend.pump(&mut self.client, backend, pump));
         self.first_end = self.first_end.or(ended(&self.to_backend, Side::Client));
         pump.closing = self.to_backend.state() == State::Done(End::Finished);
         let down = self.to_client.pump(backend, &mut self.client, pump);
@@ -299,66 +312,6 @@ impl<S: Stream> Pair<S> {
     fn backend_is_broken(&self) -> bool {
         self.backend.as_ref().is_some_and(Endpoint::is_broken)
     }
-}
-
-/// What the surroundings of a pair must do after a step.
-#[derive(Debug)]
-pub enum Step {
-    /// Choose a backend, begin a connect, and [`Pair::attach`] it.
-    NeedBackend,
-    /// The backend is connected, after so long: note it and step again.
-    Connected(Duration),
-    /// This backend could not be connected, or reset the connection (`ConnectionReset`) before a
-    /// byte went either way. It was dropped: note it and step again.
-    ConnectFailed(io::Error),
-    /// Nothing, until an event or the deadline.
-    Waiting,
-    /// The byte budget is spent: step again after the others.
-    Again,
-    /// End the pair.
-    Done(CloseReason),
-}
-
-/// Which part of its life a pair is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// No backend yet, or the last attempt failed.
-    Choosing,
-    /// No backend, and none to be had for now.
-    Waiting,
-    /// A connect is under way.
-    Connecting,
-    /// Bytes move.
-    Relaying,
-}
-
-/// An end of a pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// The one that connected to us.
-    Client,
-    /// The one we connected to.
-    Backend,
-}
-
-/// A way that bytes take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// From the client to the backend.
-    ToBackend,
-    /// From the backend to the client.
-    ToClient,
-}
-
-/// How long things may take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// One connect.
-    pub connect: Duration,
-    /// Silence in both directions; `None` is for ever.
-    pub idle: Option<Duration>,
-    /// Silence after one side has ended; `None` leaves only `idle`.
-    pub half_close: Option<Duration>,
 }
 
 /// The side a flow comes from, once that side has ended.

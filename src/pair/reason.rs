@@ -2,6 +2,8 @@
 
 use super::Side;
 use super::flow::{End, State};
+use crate::edge::gate::Refusal;
+use crate::edge::proxy::read::Fault;
 
 /// Why a pair ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,20 @@ pub enum CloseReason {
     OutOfResources,
     /// The drain deadline passed, or we were told to end at once.
     Cut,
+    /// Its address is denied.
+    Denied,
+    /// Its address is not among those allowed.
+    NotAllowed,
+    /// Its source had as many connections as it may.
+    SourceFull,
+    /// It had to send a PROXY header and did not in time.
+    HeaderTimeout,
+    /// It had to send a PROXY header and sent something else, or an end.
+    HeaderMissing,
+    /// Its PROXY header broke the rules.
+    HeaderMalformed,
+    /// Its PROXY header was longer than we read.
+    HeaderTooLong,
 }
 
 impl CloseReason {
@@ -58,7 +74,7 @@ impl CloseReason {
     }
 
     /// Every reason, for counters.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 23] = [
         Self::ClientFinished,
         Self::BackendFinished,
         Self::ClientReset,
@@ -75,6 +91,13 @@ impl CloseReason {
         Self::BackendDown,
         Self::OutOfResources,
         Self::Cut,
+        Self::Denied,
+        Self::NotAllowed,
+        Self::SourceFull,
+        Self::HeaderTimeout,
+        Self::HeaderMissing,
+        Self::HeaderMalformed,
+        Self::HeaderTooLong,
     ];
 
     /// The reason in words, for people.
@@ -97,6 +120,13 @@ impl CloseReason {
             Self::BackendDown => "backend failed its health check",
             Self::OutOfResources => "out of local ports or descriptors",
             Self::Cut => "cut by shutdown",
+            Self::Denied => "address denied",
+            Self::NotAllowed => "address not allowed",
+            Self::SourceFull => "too many connections from this source",
+            Self::HeaderTimeout => "no PROXY header in time",
+            Self::HeaderMissing => "no PROXY header",
+            Self::HeaderMalformed => "malformed PROXY header",
+            Self::HeaderTooLong => "PROXY header too long",
         }
     }
 
@@ -108,7 +138,13 @@ impl CloseReason {
             | Self::BackendReset
             | Self::ClientGone
             | Self::BackendDown
-            | Self::Cut => true,
+            | Self::Cut
+            | Self::Denied
+            | Self::NotAllowed
+            | Self::SourceFull
+            | Self::HeaderMissing
+            | Self::HeaderMalformed
+            | Self::HeaderTooLong => true,
             Self::ClientFinished
             | Self::BackendFinished
             | Self::IdleTimeout
@@ -119,7 +155,58 @@ impl CloseReason {
             | Self::QueueTimeout
             | Self::HoldFull
             | Self::HoldTimeout
-            | Self::OutOfResources => false,
+            | Self::OutOfResources
+            | Self::HeaderTimeout => false,
+        }
+    }
+
+    /// Whether the client was turned away at the door, by the rules of its listener.
+    #[must_use]
+    pub fn is_refusal(self) -> bool {
+        match self {
+            Self::Denied
+            | Self::NotAllowed
+            | Self::SourceFull
+            | Self::HeaderTimeout
+            | Self::HeaderMissing
+            | Self::HeaderMalformed
+            | Self::HeaderTooLong => true,
+            Self::ClientFinished
+            | Self::BackendFinished
+            | Self::ClientReset
+            | Self::BackendReset
+            | Self::IdleTimeout
+            | Self::HalfCloseTimeout
+            | Self::ClientGone
+            | Self::ConnectFailed
+            | Self::NoBackend
+            | Self::QueueFull
+            | Self::QueueTimeout
+            | Self::HoldFull
+            | Self::HoldTimeout
+            | Self::BackendDown
+            | Self::OutOfResources
+            | Self::Cut => false,
+        }
+    }
+}
+
+impl From<Refusal> for CloseReason {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Denied => Self::Denied,
+            Refusal::NotAllowed => Self::NotAllowed,
+            Refusal::SourceFull => Self::SourceFull,
+        }
+    }
+}
+
+impl From<Fault> for CloseReason {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Missing => Self::HeaderMissing,
+            Fault::Malformed => Self::HeaderMalformed,
+            Fault::TooLong => Self::HeaderTooLong,
         }
     }
 }

@@ -148,7 +148,7 @@ impl Reactor {
         let entry = self.pairs.get_mut(slot);
         let Some(choice) = entry.backend else { return };
         if self.access_log == AccessLog::Both {
-            let name = &self.listeners[entry.listener].name;
+            let name = &self.listeners[entry.listener()].name;
             Access::new(entry, name, &self.pools[pool], self.now).opened();
         }
         let Choice { backend, attempt, .. } = choice;

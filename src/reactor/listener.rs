@@ -26,11 +26,13 @@ pub(super) struct Acceptor {
     socket: Listening,
     ready: bool,
     pause: Option<Pause>,
+    local: Option<SocketAddr>,
 }
 
 impl Acceptor {
     pub(super) fn new(socket: Listening) -> Self {
-        Self { socket, ready: false, pause: None }
+        let local = socket.local().filter(|address| !address.ip().is_unspecified());
+        Self { socket, ready: false, pause: None, local }
     }
 
     pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
@@ -74,6 +76,11 @@ impl Acceptor {
             }
             Err(_) => Accepted::Failed,
         }
+    }
+
+    /// Our end of every connection that it accepts, where that is one and the same.
+    pub(super) fn local(&self) -> Option<SocketAddr> {
+        self.local
     }
 
     /// The address it is bound to, as the contract writes it.
@@ -154,8 +161,12 @@ impl Listening {
 
     /// Its port, if it has one.
     pub(super) fn port(&self) -> Option<u16> {
+        self.local().map(|address| address.port())
+    }
+
+    fn local(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp(socket) => socket.local_addr().ok().map(|address| address.port()),
+            Self::Tcp(socket) => socket.local_addr().ok(),
             Self::Unix { .. } => None,
         }
     }

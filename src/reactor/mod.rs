@@ -7,6 +7,7 @@
 
 mod abandoned;
 mod connect;
+mod gate;
 mod guests;
 mod limits;
 mod listener;
@@ -35,12 +36,15 @@ use mio::{Events, Poll};
 
 use crate::answer::Answerer;
 use crate::config::AccessLog;
+use crate::edge::gate::Gate;
+use crate::edge::proxy::Version;
 use crate::lifecycle::{Lifecycle, Verdict};
 use crate::pair::{CloseReason, Limits, Side};
 use crate::pool::Pool;
 use crate::pool::prober::Prober;
 use crate::pool::waiting::Room;
 use crate::stats::Stats;
+use gate::TurnedAway;
 use guests::Guests;
 use listener::Acceptor;
 use pairs::Pairs;
@@ -255,6 +259,8 @@ impl Reactor {
             self.acceptors.iter().filter_map(|(acceptor, _)| acceptor.paused_until(self.now)).min();
         let watching = [self.prober.next(), self.probes.next(), self.resolver.next()];
         let watched = watching.into_iter().flatten().min();
+        let waiting = self.acceptors.iter().filter(|(acceptor, _)| acceptor.is_ready(self.now));
+        let gates = waiting.filter_map(|(_, at)| self.listeners[*at].gate.opens(self.now)).min();
         let deadlines = [
             self.pairs.next_deadline(),
             self.pairs.silences.next(),
@@ -267,6 +273,7 @@ impl Reactor {
             watched.filter(|_| self.is_watching()),
             self.room.next(self.now),
             pauses,
+            gates,
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -288,6 +295,8 @@ impl Reactor {
 struct Listener {
     name: String,
     service: Service,
+    gate: Gate,
+    away: TurnedAway,
     most: usize,
     active: usize,
 }
@@ -313,6 +322,8 @@ struct Route {
     attempts: usize,
     limits: Limits,
     splice: bool,
+    /// How backends are told whose connection they get.
+    header: Option<Version>,
 }
 
 /// How the loop ended.

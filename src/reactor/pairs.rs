@@ -206,7 +206,7 @@ pub(super) struct Entry {
     pub(super) id: u64,
     pub(super) client: Peer,
     pub(super) opened: Instant,
-    pub(super) listener: usize,
+    listener: u16,
     /// The backend in use or being tried.
     pub(super) backend: Option<Choice>,
     /// Backends that could not be connected.
@@ -235,6 +235,17 @@ impl Entry {
             queued: false,
             spent: false,
         }
+    }
+
+    /// The same, having come through this listener.
+    #[expect(clippy::cast_possible_truncation, reason = "a configuration has at most 1024")]
+    pub(super) fn through(self, listener: usize) -> Self {
+        Self { listener: listener as u16, ..self }
+    }
+
+    /// The listener it came through.
+    pub(super) fn listener(&self) -> usize {
+        self.listener.into()
     }
 
     /// When keepalive is due to be switched on; none once it is.

@@ -4,14 +4,11 @@ use std::io;
 
 use super::connect::Sought;
 use super::listener::Accepted;
-use super::pairs::Entry;
 use super::report::Access;
-use super::socket::{Peer, Socket};
-use super::token::Source;
+use super::socket::Socket;
 use super::{Closing, Reactor, Route, Service};
 use crate::config::AccessLog;
-use crate::pair::endpoint::Ready;
-use crate::pair::{CloseReason, Direction, Pair, Phase, Side, Step};
+use crate::pair::{CloseReason, Direction, Phase, Side, Step};
 
 impl Reactor {
     /// Lets clients in, a bounded number from each socket. The socket after the one that let
@@ -71,29 +68,9 @@ impl Reactor {
         let (acceptor, listener) = &self.acceptors[number];
         let listener = &self.listeners[*listener];
         acceptor.is_ready(self.now)
+            && listener.gate.is_open(self.now)
             && listener.active < listener.most
             && self.live() < self.max_connections
-    }
-
-    fn admit(&mut self, acceptor: usize, mut socket: Socket, peer: Peer) {
-        let number = self.acceptors[acceptor].1;
-        self.stats.accepted += 1;
-        if let Service::Answer { answer, delay } = &self.listeners[number].service {
-            self.guests.admit(socket, answer.clone(), *delay, self.poll.registry());
-            return;
-        }
-        let token = Source::Client(self.pairs.vacant_slot()).into();
-        if let Err(error) = socket.register(self.poll.registry(), token) {
-            self.tell_shortage(&error);
-            return;
-        }
-        let id = self.next_id;
-        self.next_id += 1;
-        let pair = Pair::new(socket, Ready::WRITABLE);
-        let mut entry = Entry::new(pair, id, peer, self.now);
-        entry.listener = number;
-        self.pairs.insert(entry);
-        self.listeners[number].active += 1;
     }
 
     /// Gives every pair whose turn it is one step; those queued meanwhile have the next turn.
@@ -141,6 +118,7 @@ impl Reactor {
     /// Does what a step asks for; true when the pair is to be stepped again at once.
     fn carry_out(&mut self, slot: usize, step: Step) -> bool {
         match step {
+            Step::Greeted(ends) => return self.greeted(slot, ends),
             Step::NeedBackend => match self.connect(slot) {
                 Ok(Sought::Connecting) => self.pairs.arm(slot),
                 Ok(Sought::Waits) => return true,
@@ -194,16 +172,25 @@ impl Reactor {
         if let Some(choice) = entry.backend {
             self.pools[pool].closed(choice.backend);
         }
-        self.listeners[entry.listener].active -= 1;
+        let listener = &mut self.listeners[entry.listener()];
+        listener.active -= 1;
+        // One that was still to say who its client is has not been counted.
+        if entry.pair.phase() != Phase::Greeting && reason != CloseReason::SourceFull {
+            listener.gate.leave(entry.client.ip());
+        }
         self.stats.count_end(reason);
+        if reason.is_refusal() {
+            self.tell_refusal(entry.listener(), entry.client, reason);
+        }
         self.stats.bytes_received += entry.pair.bytes(Direction::ToBackend);
         self.stats.bytes_sent += entry.pair.bytes(Direction::ToClient);
         if self.access_log != AccessLog::Off {
-            let name = &self.listeners[entry.listener].name;
+            let name = &self.listeners[entry.listener()].name;
             Access::new(&entry, name, &self.pools[pool], self.now).ended(reason);
         }
-        let abort = reason.is_abortive() || entry.pair.holds_bytes();
         let began = entry.pair.phase() == Phase::Relaying;
+        // What came with a header and never had a backend is like what was never read.
+        let abort = reason.is_abortive() || (began && entry.pair.holds_bytes());
         let (client, backend) = entry.pair.dissolve(&mut self.pairs.stores);
         // Before relaying nothing was sent that a reset could overtake.
         if abort && (farewell == Farewell::Short || !began) {
@@ -223,7 +210,7 @@ impl Reactor {
     }
 
     pub(super) fn route(&self, slot: usize) -> Route {
-        match self.listeners[self.pairs.get(slot).listener].service {
+        match self.listeners[self.pairs.get(slot).listener()].service {
             Service::Balance(route) => route,
             Service::Answer { .. } => unreachable!("guests are not paired"),
         }

@@ -62,6 +62,14 @@ impl Socket {
             && stream.local_addr().is_ok_and(|local| local == *address)
     }
 
+    /// The address of our end, if it has one.
+    pub(super) fn local(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(stream, _) => stream.local_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Asks for all events of this socket, once and for its whole life.
     pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         let interest = Interest::READABLE.add(Interest::WRITABLE).add(Interest::PRIORITY);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use mio::{Events, Poll};
 
+use super::gate::{self, TurnedAway};
 use super::guests::Guests;
 use super::limits;
 use super::listener::{Acceptor, Listening};
@@ -24,6 +25,7 @@ use super::waiting::LineNotes;
 use super::{Listener, Reactor, Route, Service, clock};
 use crate::answer::Answerer;
 use crate::config::{self, BackendAddress, BindAddress, Config, OnDown};
+use crate::edge::gate::Gate;
 use crate::lifecycle::Lifecycle;
 use crate::pair::Limits;
 use crate::pool::Pool;
@@ -53,9 +55,11 @@ impl Reactor {
                     half_close: listener.half_close_timeout,
                 },
                 splice: listener.splice,
+                header: pool.send_proxy_protocol.map(gate::version),
             });
             let most = listener.max_connections.unwrap_or(usize::MAX);
             let number = reactor.add_listener(&listener.name, service, most);
+            reactor.listeners[number].gate = gate::new(listener, reactor.now);
             for address in &listener.bind {
                 let sockets = Listening::bind(address, listener.backlog, listener.reuse_port)
                     .map_err(|error| StartError::bind(address, error))?;
@@ -164,7 +168,14 @@ impl Reactor {
     }
 
     fn add_listener(&mut self, name: &str, service: Service, most: usize) -> usize {
-        self.listeners.push(Listener { name: name.to_owned(), service, most, active: 0 });
+        self.listeners.push(Listener {
+            name: name.to_owned(),
+            service,
+            gate: Gate::default(),
+            away: TurnedAway::default(),
+            most,
+            active: 0,
+        });
         self.listeners.len() - 1
     }
 

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use evenkeel::edge::proxy::read::{Fault, Reading};
 use evenkeel::pair::endpoint::Ready;
 use evenkeel::pair::{CloseReason, Direction, Phase};
 use evenkeel::pool::waiting::{Room, Want};
@@ -22,6 +23,7 @@ pub(crate) fn after_step(entry: &Entry) {
     for (source, sink) in [(&*client, &*backend), (&*backend, &*client)] {
         if sink.outgoing.shut {
             assert!(source.incoming.ended, "{} sees an end that never came", sink.name);
+            assert!(sink.outgoing.has_head(), "{} sees an end and no header", sink.name);
             assert_all_passed(source, sink);
         }
     }
@@ -37,10 +39,15 @@ pub(crate) fn after_turn(world: &mut World) {
         if let Some((backend, _)) = entry.choice {
             active[backend] += 1;
         }
+        if entry.pair.phase() == Phase::Greeting {
+            let overdue = entry.opened + world.plan.patience <= now;
+            assert!(!overdue, "pair {} outlives its time for a header", entry.id);
+            continue;
+        }
         let Some(backend) = &entry.backend else {
             check_wait(entry, &world.room, slot, now);
-            // What was read for a backend that then reset the connection.
-            holding += usize::from(entry.client.get().incoming.taken > 0);
+            // What was read for a backend that then reset the connection, or with the header.
+            holding += usize::from(entry.client.get().incoming.taken_behind_head() > 0);
             continue;
         };
         let (client, backend) = (entry.client.get(), backend.get());
@@ -49,8 +56,9 @@ pub(crate) fn after_turn(world: &mut World) {
             (&*backend, &*client, Direction::ToClient),
         ];
         for (source, sink, direction) in pairs {
-            assert_eq!(entry.pair.bytes(direction), sink.outgoing.written, "{}: count", sink.name);
-            let held = source.incoming.taken - sink.outgoing.written;
+            let written = sink.outgoing.written_behind_head();
+            assert_eq!(entry.pair.bytes(direction), written, "{}: count", sink.name);
+            let held = source.incoming.taken_behind_head() - written;
             assert!(
                 held <= (world.plan.buffer as u64).max(PIPE),
                 "{}: holds {held} bytes",
@@ -66,7 +74,7 @@ pub(crate) fn after_turn(world: &mut World) {
             Phase::Connecting => (Some(limits.connect), entry.attached),
             Phase::Relaying if ended => (shorter(limits.idle, limits.half_close), entry.active.0),
             Phase::Relaying => (limits.idle, entry.active.0),
-            Phase::Choosing | Phase::Waiting => {
+            Phase::Greeting | Phase::Choosing | Phase::Waiting => {
                 panic!("pair {} is left without a backend", entry.id)
             }
         };
@@ -104,6 +112,9 @@ fn check_places(world: &World) {
 pub(crate) fn at_rest(world: &World) {
     check_places(world);
     for (_, entry) in &world.pairs {
+        let unheard = entry.pair.phase() == Phase::Greeting
+            && entry.client.get().possible().has(Ready::READABLE);
+        assert!(!unheard, "pair {} does not hear its header", entry.id);
         let Some(backend) = &entry.backend else {
             let client = entry.client.get();
             let here = client.link == Link::Connected && !has_left(&client);
@@ -119,7 +130,8 @@ pub(crate) fn at_rest(world: &World) {
         }
         for (source, sink) in [(&*client, &*backend), (&*backend, &*client)] {
             let has = source.possible().has(Ready::READABLE)
-                || source.incoming.taken > sink.outgoing.written;
+                || source.incoming.taken_behind_head() > sink.outgoing.written_behind_head()
+                || !sink.outgoing.has_head();
             let takes = sink.link == Link::Connected && sink.possible().has(Ready::WRITABLE);
             let stuck = has && takes && !sink.outgoing.shut;
             assert!(!stuck, "a wake-up is lost from {} to {}", source.name, sink.name);
@@ -137,8 +149,10 @@ pub(crate) fn at_end(world: &mut World, slot: usize, reason: CloseReason) {
     let finished = matches!(reason, CloseReason::ClientFinished | CloseReason::BackendFinished);
     assert!(finished || kind != Kind::Cooperative, "{reason:?} among cooperative peers");
     let client = entry.client.get();
+    check_greeting(entry, &client, reason, now >= entry.opened + world.plan.patience);
     let Some(backend) = &entry.backend else {
         assert_untouched(&client, world.plan.buffer);
+        // One that ends before its first byte has only looked whether we are here.
         let gone = client.link == Link::Broken || has_left(&client);
         let held = world.plan.hold.filter(|_| reason == CloseReason::HoldTimeout);
         let queued = Some(world.plan.queue).filter(|_| reason == CloseReason::QueueTimeout);
@@ -153,6 +167,7 @@ pub(crate) fn at_end(world: &mut World, slot: usize, reason: CloseReason) {
     match reason {
         CloseReason::ClientFinished | CloseReason::BackendFinished => {
             assert!(client.incoming.ended && backend.incoming.ended, "{reason:?} before both ends");
+            assert!(backend.outgoing.has_head(), "{reason:?} before the header");
             assert_all_passed(&client, &backend);
             assert_all_passed(&backend, &client);
         }
@@ -185,9 +200,39 @@ pub(crate) fn at_end(world: &mut World, slot: usize, reason: CloseReason) {
         | CloseReason::HoldFull
         | CloseReason::HoldTimeout
         | CloseReason::BackendDown
-        | CloseReason::OutOfResources => {
+        | CloseReason::OutOfResources
+        | CloseReason::Denied
+        | CloseReason::NotAllowed
+        | CloseReason::SourceFull
+        | CloseReason::HeaderTimeout
+        | CloseReason::HeaderMissing
+        | CloseReason::HeaderMalformed
+        | CloseReason::HeaderTooLong => {
             panic!("{reason:?} with a backend at hand");
         }
+    }
+}
+
+/// What a client began with, and what became of it, fit together.
+fn check_greeting(entry: &Entry, client: &Socket, reason: CloseReason, late: bool) {
+    match (entry.greeting, reason) {
+        (Some(Reading::Wrong(Fault::Missing)), CloseReason::HeaderMissing) => {}
+        (Some(Reading::Partial), CloseReason::HeaderMissing) => assert!(client.incoming.ended),
+        (Some(Reading::Wrong(fault)), CloseReason::HeaderMalformed) => {
+            assert_eq!(fault, Fault::Malformed);
+        }
+        (Some(Reading::Wrong(fault)), CloseReason::HeaderTooLong) => {
+            assert_eq!(fault, Fault::TooLong);
+        }
+        (Some(_), CloseReason::HeaderTimeout) => {
+            assert!(late, "{reason:?} too early");
+        }
+        (
+            Some(Reading::Wrong(_) | Reading::Partial),
+            CloseReason::ClientGone | CloseReason::Cut,
+        )
+        | (Some(Reading::Whole { .. }) | None, _) => assert!(!reason.is_refusal(), "{reason:?}"),
+        (Some(wrong), _) => panic!("{reason:?} after {wrong:?}"),
     }
 }
 
@@ -217,17 +262,18 @@ pub(crate) fn after_all(world: &mut World) {
 pub(crate) fn assert_untouched(client: &Socket, buffer: usize) {
     let seen = client.outgoing.written > 0 || client.outgoing.shut;
     assert!(!seen, "{} has seen something of a backend that is given up", client.name);
-    let held = client.incoming.taken <= (buffer as u64).max(PIPE);
+    let held = client.incoming.taken_behind_head() <= (buffer as u64).max(PIPE);
     assert!(held, "{} was read though it has no backend", client.name);
 }
 
 /// Whether a client that waits has finished without having said anything.
 fn has_left(client: &Socket) -> bool {
-    client.incoming.ended && client.incoming.arrived == 0
+    client.incoming.ended && client.incoming.arrived_behind_head() == 0
 }
 
 fn assert_all_passed(source: &Socket, sink: &Socket) {
-    let (sent, passed) = (source.incoming.arrived, sink.outgoing.written);
+    let sent = source.incoming.arrived_behind_head();
+    let passed = sink.outgoing.written_behind_head();
     assert!(sent == passed, "{} gave {sent} bytes, {passed} were passed", source.name);
 }
 
@@ -242,7 +288,7 @@ fn assert_reset(broken: &Socket, other: &Socket, waited: bool) {
 }
 
 fn assert_none_held(source: &Socket, sink: &Socket) {
-    let same = source.incoming.taken == sink.outgoing.written;
+    let same = source.incoming.taken_behind_head() == sink.outgoing.written_behind_head();
     assert!(same || sink.link == Link::Broken, "{}: bytes are lost", source.name);
 }
 

@@ -15,6 +15,7 @@
 mod check;
 mod control;
 mod fake_stream;
+mod greeting;
 mod peer;
 mod plan;
 mod queues;

@@ -132,12 +132,11 @@ impl Peer {
             Link::Connected if self.wakes(now).is_some() => {}
             Link::Connected => {
                 let talks = self.life == Life::Talks;
-                let all = self.sent == self.script.sends;
-                let begun = socket.outgoing.drained >= self.script.after;
+                let all = self.sent == socket.incoming.head.len() as u64 + self.script.sends;
                 let window = socket.incoming.window() > 0 || socket.parted.is_some();
                 let last = self.script.ending == Ending::FinishLast;
                 let silent = self.script.ending == Ending::Silence;
-                add(talks && begun && !all && window, Action::Send);
+                add(talks && self.may_send(&socket) > 0 && window, Action::Send);
                 add(talks && all && !silent && (self.sees_end || !last), Action::End);
                 let deserts = self.script.ending == Ending::FinishReset;
                 add(deserts && self.life == Life::Finished, Action::End);
@@ -150,10 +149,17 @@ impl Peer {
         count
     }
 
+    /// How much it has to send now, its header first.
+    fn may_send(&self, socket: &Socket) -> u64 {
+        let begun = socket.outgoing.drained_behind_head() >= self.script.after;
+        let sends = if begun { self.script.sends } else { 0 };
+        (socket.incoming.head.len() as u64 + sends).saturating_sub(self.sent)
+    }
+
     fn reads(&self, socket: &Socket) -> bool {
         match self.script.reading {
             Reading::Whole | Reading::Slow => true,
-            Reading::Until(limit) => socket.outgoing.drained < limit,
+            Reading::Until(limit) => socket.outgoing.drained_behind_head() < limit,
         }
     }
 
@@ -168,7 +174,7 @@ impl Peer {
             // Data for a descriptor that is closed is answered with a reset.
             Action::Send if socket.parted.is_some() => self.life = Life::Gone,
             Action::Send => {
-                let most = socket.incoming.window().min(self.script.sends - self.sent);
+                let most = socket.incoming.window().min(self.may_send(&socket));
                 let count = random.between(1, most);
                 let urgent = random.chance(self.script.urgent).then(|| random.below(count));
                 self.sent += count;
@@ -182,7 +188,7 @@ impl Peer {
             Action::SeeEnd => {
                 self.sees_end = true;
                 if let Some(expected) = self.expects {
-                    let seen = socket.outgoing.drained;
+                    let seen = socket.outgoing.drained_behind_head();
                     assert!(seen == expected, "{} saw {seen} of {expected}", socket.name);
                 }
             }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use evenkeel::edge::proxy::Version;
 use evenkeel::pair::Limits;
 use evenkeel::pool::waiting::Allowance;
 
@@ -59,6 +60,11 @@ pub(crate) struct Plan {
     pub(crate) queue: Allowance,
     /// How long clients wait for a backend, and how many of them.
     pub(crate) hold: Option<Allowance>,
+    /// Whether clients must begin with a PROXY header, and how long they have for it.
+    pub(crate) greets: bool,
+    pub(crate) patience: Duration,
+    /// Whether backends are told one.
+    pub(crate) tells: Option<Version>,
     /// Whether the clock may jump.
     pub(crate) jumps: bool,
     most_bytes: u64,
@@ -114,6 +120,9 @@ impl Plan {
                 most: random.pick(&[1, 3, 100]),
                 time: random.chance(80).then(|| random.millis(20_000)),
             }),
+            greets: random.chance(40),
+            patience: if calm { CALM } else { seconds(random, 8) },
+            tells: random.pick(&[None, None, Some(Version::V1), Some(Version::V2)]),
             jumps: !calm && random.chance(30),
             most_bytes: random.pick(&[2, 10, 60, 150]),
         }

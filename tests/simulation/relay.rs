@@ -1,5 +1,6 @@
 //! What the reactor does about pairs: steps them, obeys what they answer, connects and ends them.
 
+use evenkeel::edge::proxy::read::{Header, Reading};
 use evenkeel::pair::flow::Pump;
 use evenkeel::pair::{CloseReason, Step};
 use evenkeel::pool::Picked;
@@ -45,6 +46,14 @@ impl World {
     /// Does what a step asks for; true when the pair is to be stepped again at once.
     fn obey(&mut self, slot: usize, step: Step) -> bool {
         match step {
+            Step::Greeted(ends) => {
+                let header = ends.as_deref().map_or(Header::Local, |ends| Header::Proxied(*ends));
+                let entry = &self.pairs[slot];
+                let length = entry.client.get().incoming.head.len();
+                assert_eq!(entry.greeting, Some(Reading::Whole { length, header }), "the header");
+                self.precede(slot, ends.map(|ends| *ends));
+                return true;
+            }
             Step::NeedBackend => match self.connect(slot) {
                 Ok(()) => return true,
                 Err(reason) => return self.wait_or_end(slot, reason),
@@ -108,6 +117,7 @@ impl World {
             let socket = self.socket(true, id, link);
             self.peers.push(Peer::new(socket.clone(), script, expects));
             let entry = &mut self.pairs[slot];
+            socket.get().outgoing.head.clone_from(&entry.told);
             entry.pair.attach(FakeStream(socket.clone()), self.now, &self.plan.limits);
             (entry.backend, entry.attached) = (Some(socket), self.now);
             return Ok(());

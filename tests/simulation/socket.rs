@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind};
 
 use evenkeel::pair::endpoint::Ready;
 
-use crate::queues::{Incoming, Name, Outgoing, PIPE, Run, content};
+use crate::queues::{Incoming, Name, Outgoing, PIPE, Run, byte};
 use crate::random::Random;
 use crate::trace::Trace;
 
@@ -53,6 +53,7 @@ impl Socket {
             error: None,
             incoming: Incoming {
                 key: name.key(),
+                head: Vec::new(),
                 arrived: 0,
                 taken: 0,
                 window: random.between(1, habits.queue),
@@ -61,6 +62,7 @@ impl Socket {
             },
             outgoing: Outgoing {
                 key: outgoing_key,
+                head: Vec::new(),
                 written: 0,
                 drained: 0,
                 capacity: random.between(1, habits.queue),
@@ -207,7 +209,7 @@ impl Socket {
         }
         let count = usize::try_from(count).expect("no longer than the space");
         for (place, offset) in space[..count].iter_mut().zip(incoming.taken..) {
-            *place = content(incoming.key, offset);
+            *place = byte(&incoming.head, incoming.key, offset);
         }
         incoming.taken += count as u64;
         self.activity += 1;
@@ -232,7 +234,9 @@ impl Socket {
             return self.read_nothing();
         }
         let count = self.random.between(1, most);
-        *pipe = Some(Run { key: incoming.key, start: incoming.taken, count });
+        let start = incoming.taken.checked_sub(incoming.head.len() as u64);
+        let start = start.expect("a header is read, not spliced");
+        *pipe = Some(Run { key: incoming.key, start, count });
         incoming.taken += count;
         self.activity += 1;
         self.trace.say(|| format!("  {} fill {count}", self.name));
@@ -242,7 +246,7 @@ impl Socket {
     pub(crate) fn splice_out(&mut self, pipe: &mut Option<Run>, count: usize) -> io::Result<usize> {
         let run = pipe.expect("only a pipe that holds bytes is drained");
         assert!(count as u64 == run.count, "{}: count of a pipe", self.name);
-        let bytes: Vec<u8> = (run.start..).take(count).map(|at| content(run.key, at)).collect();
+        let bytes: Vec<u8> = (run.start..).take(count).map(|at| byte(&[], run.key, at)).collect();
         // A signal ends it early, though there may be room for more.
         let most =
             if self.random.chance(12) { self.random.between(1, run.count) } else { run.count };
@@ -300,7 +304,7 @@ impl Socket {
             outgoing.starved = true;
         }
         for (place, offset) in bytes[..count].iter().zip(outgoing.written..) {
-            let right = content(outgoing.key, offset);
+            let right = byte(&outgoing.head, outgoing.key, offset);
             assert!(*place == right, "{}: byte {offset} is not the one that was sent", self.name);
         }
         outgoing.written += count as u64;

@@ -7,6 +7,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use evenkeel::edge::proxy::Ends;
+use evenkeel::edge::proxy::read::Reading;
+use evenkeel::edge::proxy::write::write;
 use evenkeel::lifecycle::{Lifecycle, Verdict};
 use evenkeel::pair::buffer::BufferPool;
 use evenkeel::pair::endpoint::Ready;
@@ -21,6 +24,7 @@ use slab::Slab;
 use crate::check;
 use crate::control::Control;
 use crate::fake_stream::{FakeStream, Shared};
+use crate::greeting;
 use crate::peer::{Peer, Script};
 use crate::plan::{Kind, Plan};
 use crate::queues::{Name, Run};
@@ -58,6 +62,10 @@ pub(crate) struct Entry {
     pub(crate) id: u64,
     pub(crate) client: Shared<Socket>,
     pub(crate) backend: Option<Shared<Socket>>,
+    /// What its first bytes mean, if it has to send a header.
+    pub(crate) greeting: Option<Reading>,
+    /// What its backend is to be told first.
+    pub(crate) told: Vec<u8>,
     /// The backend in use or being tried, and which of its addresses that is.
     pub(crate) choice: Option<(usize, Attempt)>,
     pub(crate) attached: Instant,
@@ -257,16 +265,30 @@ impl World {
         while self.coming > 0 && self.random.chance(50) {
             self.coming -= 1;
             self.serial += 1;
-            let (client, backend) = self.plan.scripts(&mut self.random);
+            let (mut client, backend) = self.plan.scripts(&mut self.random);
             let certain = self.plan.kind == Kind::Cooperative;
             let socket = self.socket(false, self.serial, Link::Connected);
-            self.peers.push(Peer::new(socket.clone(), client, certain.then_some(backend.sends)));
             let known = self.random.pick(&[Ready::NONE, Ready::WRITABLE]);
+            let stream = FakeStream(socket.clone());
+            let (pair, greeting) = if self.plan.greets {
+                let (bytes, meaning) = greeting::draw(certain, &mut self.random);
+                socket.get().incoming.head = bytes;
+                if meaning == Reading::Partial {
+                    // What follows a header that is cut off must not complete it.
+                    client.sends = 0;
+                }
+                (Pair::greeting(stream, known, self.now + self.plan.patience), Some(meaning))
+            } else {
+                (Pair::new(stream, known), None)
+            };
+            self.peers.push(Peer::new(socket.clone(), client, certain.then_some(backend.sends)));
             let slot = self.pairs.insert(Entry {
-                pair: Pair::new(FakeStream(socket.clone()), known),
+                pair,
                 id: self.serial,
                 client: socket,
                 backend: None,
+                greeting,
+                told: Vec::new(),
                 choice: None,
                 attached: self.now,
                 opened: self.now,
@@ -279,7 +301,20 @@ impl World {
                 queued: false,
             });
             self.trace.say(|| format!("accept {} {client:?} | {backend:?}", self.serial));
+            if !self.plan.greets {
+                let ends = greeting::ends(&mut self.random);
+                self.precede(slot, Some(ends));
+            }
             self.enqueue(slot);
+        }
+    }
+
+    /// Has backends told between which ends the connection is, if they are told at all.
+    pub(crate) fn precede(&mut self, slot: usize, ends: Option<Ends>) {
+        if let Some(version) = self.plan.tells {
+            let entry = &mut self.pairs[slot];
+            entry.told = write(version, ends);
+            entry.pair.precede(entry.told.clone());
         }
     }
 

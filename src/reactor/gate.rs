@@ -1,0 +1,154 @@
+//! Clients at the gate of their listener: let in, heard out, or turned away.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use super::pairs::Entry;
+use super::report::Sparing;
+use super::socket::{Peer, Socket};
+use super::token::Source;
+use super::{Listener, Reactor, Route, Service};
+use crate::config::{self, Network, ProxyVersion};
+use crate::edge::gate::{Gate, Rules, Verdict};
+use crate::edge::networks::Networks;
+use crate::edge::proxy::write::write;
+use crate::edge::proxy::{Ends, Version};
+use crate::pair::endpoint::Ready;
+use crate::pair::{CloseReason, Pair, Side};
+
+impl Reactor {
+    /// What becomes of a client that was just accepted.
+    pub(super) fn admit(&mut self, acceptor: usize, mut socket: Socket, peer: Peer) {
+        let number = self.acceptors[acceptor].1;
+        self.stats.accepted += 1;
+        let listener = &mut self.listeners[number];
+        let route = match &listener.service {
+            Service::Balance(route) => *route,
+            Service::Answer { answer, delay } => {
+                self.guests.admit(socket, answer.clone(), *delay, self.poll.registry());
+                return;
+            }
+        };
+        let verdict = listener.gate.admit(peer.ip(), self.now);
+        if let Verdict::Refused(refusal) = verdict {
+            // No state of the connection is left in the kernel, and the client knows at once.
+            socket.reset_on_close();
+            self.stats.count_end(refusal.into());
+            self.tell_refusal(number, peer, refusal.into());
+            return;
+        }
+        let token = Source::Client(self.pairs.vacant_slot()).into();
+        if let Err(error) = socket.register(self.poll.registry(), token) {
+            if verdict == Verdict::Enters {
+                self.listeners[number].gate.leave(peer.ip());
+            }
+            self.tell_shortage(&error);
+            return;
+        }
+        let pair = match verdict {
+            Verdict::Greets => {
+                Pair::greeting(socket, Ready::WRITABLE, self.now + GREETING_PATIENCE)
+            }
+            Verdict::Enters | Verdict::Refused(_) => self.preceded(acceptor, socket, peer, route),
+        };
+        let id = self.next_id;
+        self.next_id += 1;
+        self.pairs.insert(Entry::new(pair, id, peer, self.now).through(number));
+        self.listeners[number].active += 1;
+    }
+
+    /// A pair whose backend is told whose connection it gets, if its pool wants that.
+    fn preceded(&self, acceptor: usize, socket: Socket, peer: Peer, route: Route) -> Pair<Socket> {
+        let header = route.header.map(|version| {
+            let local = self.acceptors[acceptor].0.local().or_else(|| socket.local());
+            write(version, peer.ends(local))
+        });
+        let mut pair = Pair::new(socket, Ready::WRITABLE);
+        if let Some(header) = header {
+            pair.precede(header);
+        }
+        pair
+    }
+
+    /// A client's header is there: from now on it is the one that the header names. False if it was
+    /// turned away for that.
+    pub(super) fn greeted(&mut self, slot: usize, ends: Option<Box<Ends>>) -> bool {
+        let route = self.route(slot);
+        let entry = self.pairs.get_mut(slot);
+        if let Some(ends) = &ends {
+            entry.client = Peer::Inet(ends.source);
+        }
+        if !self.listeners[entry.listener()].gate.enter(entry.client.ip()) {
+            self.finish(slot, CloseReason::SourceFull);
+            return false;
+        }
+        if let Some(version) = route.header {
+            let own = || entry.client.ends(entry.pair.stream(Side::Client).and_then(Socket::local));
+            let ends = ends.map(|ends| *ends).or_else(own);
+            entry.pair.precede(write(version, ends));
+        }
+        true
+    }
+
+    /// Tells, now and then, how many were turned away.
+    pub(super) fn tell_refusal(&mut self, listener: usize, client: Peer, reason: CloseReason) {
+        let Listener { name, away, .. } = &mut self.listeners[listener];
+        away.count += 1;
+        if away.sparing.may_speak(self.now) {
+            log::warn!(
+                "listener {name}: {} clients turned away, the last one {client}: {}",
+                std::mem::take(&mut away.count),
+                reason.words()
+            );
+        }
+    }
+}
+
+impl Peer {
+    /// Its address, without IPv6 clothes on IPv4.
+    pub(super) fn ip(self) -> Option<IpAddr> {
+        match self {
+            Self::Inet(address) => Some(address.ip().to_canonical()),
+            Self::Unix => None,
+        }
+    }
+
+    /// The connection that it has with us at `local`, if both have addresses.
+    fn ends(self, local: Option<SocketAddr>) -> Option<Ends> {
+        match (self, local) {
+            (Self::Inet(source), Some(destination)) => Some(Ends { source, destination }),
+            (Self::Inet(_), None) | (Self::Unix, _) => None,
+        }
+    }
+}
+
+/// The gate of a listener.
+pub(super) fn new(listener: &config::Listener, now: Instant) -> Gate {
+    let set = |list: &[Network]| Networks::new(list.iter().map(|n| (n.address(), n.prefix())));
+    let rules = Rules {
+        allow: set(&listener.allow),
+        deny: set(&listener.deny),
+        trusted: set(&listener.proxy_protocol_from),
+        most_per_source: listener.max_per_source,
+        rate: listener.accept_rate,
+    };
+    Gate::new(rules, now)
+}
+
+/// How a header is written that is configured so.
+pub(super) fn version(version: ProxyVersion) -> Version {
+    match version {
+        ProxyVersion::V1 => Version::V1,
+        ProxyVersion::V2 => Version::V2,
+    }
+}
+
+/// Clients that were turned away since that was told last.
+#[derive(Debug, Default)]
+pub(super) struct TurnedAway {
+    count: u64,
+    sparing: Sparing,
+}
+
+/// How long a client may take for its PROXY header, from the moment it is accepted.
+const GREETING_PATIENCE: Duration = Duration::from_secs(5);
