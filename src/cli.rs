@@ -108,7 +108,7 @@ where
     T: Into<OsString> + Clone,
 {
     match Typed::try_parse_from(arguments)?.command {
-        TypedCommand::Run(typed) => Ok(Command::Run(typed.meant())),
+        TypedCommand::Run(typed) => typed.meant().map(Command::Run),
         TypedCommand::Check(typed) => {
             Ok(Command::Check(Check { file: typed.config, offline: typed.offline }))
         }
@@ -168,14 +168,17 @@ struct TypedRun {
 }
 
 impl TypedRun {
-    fn meant(self) -> Run {
+    fn meant(self) -> Result<Run, clap::Error> {
         let overrides = self.common.overrides();
         let level = self.common.level();
         let source = match self.config {
             Some(file) => Source::File(file),
-            None => Source::Arguments { listen: self.listen, backends: self.backends },
+            None => {
+                self.common.check_without_file("run")?;
+                Source::Arguments { listen: self.listen, backends: self.backends }
+            }
         };
-        Run { source, overrides, level }
+        Ok(Run { source, overrides, level })
     }
 }
 
@@ -207,6 +210,16 @@ impl Common {
             access_log: self.access_log.then_some(AccessLog::Close),
             log_format: self.log_format,
         }
+    }
+
+    /// Whether the options can hold over the defaults.
+    fn check_without_file(&self, command: &str) -> Result<(), clap::Error> {
+        if self.balance == Some(Policy::Resource) {
+            let message = "--balance resource needs agents, which only a configuration file can \
+                           name; give one with `run -c FILE`";
+            return Err(conflict(command, message));
+        }
+        Ok(())
     }
 
     fn level(&self) -> LevelFilter {
@@ -244,6 +257,7 @@ struct TypedDemo {
 
 impl TypedDemo {
     fn meant(self) -> Result<Demo, clap::Error> {
+        self.common.check_without_file("demo")?;
         let first = self.backend_port;
         let backend_ports = [first, first + 1, first + 2];
         let taken = self.listen.port().filter(|port| backend_ports.contains(port));
@@ -252,7 +266,7 @@ impl TypedDemo {
                 "port {port} of --listen is also the port of a backend; \
                  choose others with --backend-port or another with --listen"
             );
-            return Err(demo_error(&message));
+            return Err(conflict("demo", &message));
         }
         Ok(Demo {
             listen: self.listen,
@@ -304,12 +318,13 @@ impl TypedBackend {
     }
 }
 
-fn demo_error(message: &str) -> clap::Error {
+/// Arguments of a subcommand that cannot stand together.
+fn conflict(subcommand: &str, message: &str) -> clap::Error {
     let mut command = Typed::command();
     command.build();
-    let demo = command.find_subcommand_mut("demo");
-    let mut demo = demo.cloned().unwrap_or_default();
-    demo.error(clap::error::ErrorKind::ArgumentConflict, message)
+    let subcommand = command.find_subcommand_mut(subcommand);
+    let mut subcommand = subcommand.cloned().unwrap_or_default();
+    subcommand.error(clap::error::ErrorKind::ArgumentConflict, message)
 }
 
 /// A name goes into answers as it is: one short line.
@@ -449,12 +464,12 @@ mod tests {
     fn options_are_overrides_and_a_level() {
         let none = run("evenkeel run -c x");
         assert_eq!((none.overrides, none.level), (Overrides::default(), LevelFilter::Info));
-        let all = run("evenkeel run -c x --access-log --log-format json --balance round-robin -q");
+        let all = run("evenkeel run -c x --access-log --log-format json --balance resource -q");
         assert_eq!(all.level, LevelFilter::Warn);
         assert_eq!(
             all.overrides,
             Overrides {
-                policy: Some(Policy::RoundRobin),
+                policy: Some(Policy::Resource),
                 access_log: Some(AccessLog::Close),
                 log_format: Some(LogFormat::Json),
             }
@@ -471,6 +486,8 @@ mod tests {
             ("evenkeel run a:1,weight=300", "300", "from 0 to 256"),
             ("evenkeel run -l 3030 a:1", "--listen", "write \":3030\""),
             ("evenkeel run --balance roundrobin a:1", "--balance", "did you mean \"round-robin\"?"),
+            ("evenkeel run --balance resource a:1", "--balance resource", "`run -c FILE`"),
+            ("evenkeel demo --balance resource", "--balance resource", "`run -c FILE`"),
             ("evenkeel run a:1,backup,backup", "a:1,backup,backup", "remove one"),
             ("evenkeel run a:1,max_connections=2", "max_connections=2", "a configuration file"),
             ("evenkeel run --log-format xml a:1", "--log-format", "text, json"),
