@@ -446,9 +446,10 @@ fn a_source_that_is_not_here_is_our_fault_and_told() {
         .pool("source = [\"192.0.2.77\"]")
         .health(QUICK_HEALTH)
         .start();
+    daemon.line("pool web: 192.0.2.77 in `source` is no address of this machine");
     let mut client = connect(daemon.address());
     assert_eq!(read_end(&mut client), (Vec::new(), Ending::Orderly));
-    daemon.line("192.0.2.77 in `source` is no address of this machine");
+    daemon.line("cannot connect to web/");
     let status = daemon.status();
     assert!(status.iter().any(|line| line.contains("0 failed connects")), "{status:?}");
     assert!(!status.iter().any(|line| line.contains(": down")), "{status:?}");

@@ -56,6 +56,17 @@ impl Sources {
         self.connect_from(0, target)
     }
 
+    /// Addresses that this machine does not have, or not yet.
+    pub(super) fn missing(&self) -> Vec<IpAddr> {
+        let is_missing = |address: &&IpAddr| {
+            let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+            let socket = socket2::Socket::new(domain, Type::DGRAM, None);
+            socket.and_then(|socket| socket.bind(&SocketAddr::new(**address, 0).into())).is_err()
+        };
+        let all = self.v4.addresses.iter().chain(&self.v6.addresses);
+        all.filter(is_missing).copied().collect()
+    }
+
     /// How many addresses there are for a destination; 1 where the kernel chooses.
     pub(super) fn count_for(&self, target: &Target) -> usize {
         if self.is_free() { 1 } else { self.fitting(target).len() }
@@ -157,6 +168,7 @@ mod tests {
         }
         let error = sources(&["192.0.2.77"]).connect(&target).unwrap_err();
         assert!(is_source_missing(&error) && !is_out_of_ports(&error, &target), "{error}");
+        assert_eq!(some.missing(), ["192.0.2.77".parse::<IpAddr>().unwrap()]);
         let error = sources(&["::1"]).connect(&target).unwrap_err();
         assert!(is_source_missing(&error), "{error}");
         assert!(error.to_string().contains("family"), "{error}");

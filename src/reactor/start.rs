@@ -144,6 +144,12 @@ impl Reactor {
         let make = |backend: &config::Backend| terms::backend(backend, &config.health);
         let backends = config.backends.iter().map(make).collect();
         self.sources.push(Sources::new(&config.source));
+        for address in self.sources[number].missing() {
+            log::warn!(
+                "pool {}: {address} in `source` is no address of this machine (see ip addr)",
+                config.name
+            );
+        }
         let mut pool = Pool::new(terms::of_pool(config, seed()), backends, self.now);
         for (backend, configured) in config.backends.iter().enumerate() {
             match &configured.address {

@@ -12,7 +12,7 @@
 //! shuts it to one, and nobody is called for a pause that doubles while failures go on.
 //!
 //! Every verb takes constant time, but for one who is put back: that looks at those who were called
-//! with him, at most [`WIDEST`].
+//! with it, 64 at most.
 
 mod line;
 
