@@ -110,6 +110,30 @@ fn nobody_queues_longer_than_allowed() {
     waiting(&mut daemon, 0);
 }
 
+/// An agent raises the limit while somebody waits.
+#[test]
+fn a_limit_that_is_raised_makes_places() {
+    let (backend, guests) = Backend::handing_over();
+    let most = Arc::new(AtomicUsize::new(1));
+    let told = Arc::clone(&most);
+    let agent = Backend::new(move |mut stream| {
+        let _ = writeln!(stream, "maxconn:{}", told.load(Ordering::SeqCst));
+    });
+    let health =
+        format!("type = \"none\"\nagent = \"{}\"\nagent_interval = \"50ms\"", agent.address);
+    let mut daemon = Setup::new(&[backend.address]).health(&health).start();
+    wait_until("the limit", || daemon.status().iter().any(|l| l.contains("at most 1 connections")));
+    let _inside = connect(daemon.address());
+    guests.next();
+    let _second = named(daemon.address(), &mut daemon, "2", 0);
+    let _third = named(daemon.address(), &mut daemon, "3", 1);
+    most.store(2, Ordering::SeqCst);
+    assert_eq!(read_text(&mut guests.next(), 1), "2");
+    waiting(&mut daemon, 1);
+    most.store(3, Ordering::SeqCst);
+    assert_eq!(read_text(&mut guests.next(), 1), "3");
+}
+
 #[test]
 fn who_leaves_the_queue_gives_the_place_up_at_once() {
     let (_backend, guests, setup) = limited(1);
