@@ -47,6 +47,16 @@ pub(super) fn parse_host(text: &str) -> Result<String, Complaint> {
     Ok(text.to_owned())
 }
 
+/// A user of a database.
+pub(super) fn parse_user(text: &str) -> Result<String, Complaint> {
+    if text.is_empty() || text.len() > MOST_OF_USER || text.chars().any(char::is_control) {
+        let message = format!("{} is no user of a database", quote(text));
+        let cure = "write a name of 1 to 80 bytes, without control characters";
+        return Err(Complaint::new(message, cure));
+    }
+    Ok(text.to_owned())
+}
+
 /// Two digits a byte; spaces may stand between bytes.
 fn parse_hex(text: &str) -> Result<Vec<u8>, Complaint> {
     let cure = "write two digits for each byte, as in \"hex:50 49 4e 47\"";
@@ -80,6 +90,9 @@ fn check_length(length: usize) -> Result<(), Complaint> {
 
 /// More than any probe needs, and less than what is read of an answer.
 const LONGEST: usize = 4096;
+
+/// The longest name of a user that MySQL knows; PostgreSQL knows shorter ones.
+const MOST_OF_USER: usize = 80;
 
 #[cfg(test)]
 mod tests {

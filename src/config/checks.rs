@@ -1,7 +1,7 @@
 //! The `[pool.NAME.health]` tables of a document: what a probe is, how often, and agents.
 
 use super::address::BackendAddress;
-use super::bytes::{parse_body, parse_bytes, parse_host, parse_path};
+use super::bytes::{parse_body, parse_bytes, parse_host, parse_path, parse_user};
 use super::choice::{CheckType, HEALTH_TYPE, INITIAL};
 use super::draft::{Places, Report};
 use super::health::{Agent, Check, Health, HttpCheck};
@@ -50,6 +50,10 @@ fn check(section: &mut Section<'_>, report: &mut Report) -> Check {
     let expect = section.take_with("expect", &either, report);
     let body = section.take_with("expect_body", &http, report);
     let body = body.and_then(|entry| entry.parsed("write \"ok\"", report, parse_body));
+    let is_login = is(CheckType::Mysql) || is(CheckType::Postgres);
+    let login = Need { beside: "`type = \"mysql\"` or `\"postgres\"`", met: is_login };
+    let user = section.take_with("user", &login, report);
+    let user = user.and_then(|entry| entry.parsed("write \"evenkeel\"", report, parse_user));
     match kind {
         Some(CheckType::None) => Check::None,
         Some(CheckType::Tcp) => {
@@ -67,8 +71,10 @@ fn check(section: &mut Section<'_>, report: &mut Report) -> Check {
             })
         }
         Some(CheckType::Redis) => Check::Redis,
-        Some(CheckType::Mysql) => Check::Mysql,
-        Some(CheckType::Postgres) => Check::Postgres,
+        Some(CheckType::Mysql) => {
+            Check::Mysql { user: user.unwrap_or_else(|| MYSQL_USER.to_owned()) }
+        }
+        Some(CheckType::Postgres) => Check::Postgres { user },
         Some(CheckType::Smtp) => Check::Smtp,
         None => Check::Tcp,
     }
@@ -107,3 +113,6 @@ fn agent(section: &mut Section<'_>, health: &mut Health, report: &mut Report) {
         health.agent_interval = interval;
     }
 }
+
+/// Who logs in to a MySQL server when nobody is named.
+const MYSQL_USER: &str = "evenkeel";

@@ -53,10 +53,16 @@ pub enum Check {
     },
     /// A PING, as Redis knows it.
     Redis,
-    /// The greeting of a MySQL server.
-    Mysql,
-    /// The answer of a PostgreSQL server to a question before the login.
-    Postgres,
+    /// A login to a MySQL server, without a password.
+    Mysql {
+        /// Who logs in.
+        user: String,
+    },
+    /// The answer of a PostgreSQL server to a question before the login, or to a login begun.
+    Postgres {
+        /// Who begins to log in.
+        user: Option<String>,
+    },
     /// The greeting of a mail server.
     Smtp,
 }

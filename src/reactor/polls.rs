@@ -46,6 +46,16 @@ impl Polls {
         poll.preferred = poll.targets.iter().position(|t| t == target).unwrap_or(0);
     }
 
+    /// Whether the poll asks an agent, and not a backend itself.
+    pub(super) fn hears_agent(&self, number: usize) -> bool {
+        self.polls[number].question == Question::Agent
+    }
+
+    /// Notes whether an agent spoke; true if it did not the last time, or the other way round.
+    pub(super) fn heard(&mut self, number: usize, spoke: bool) -> bool {
+        self.polls[number].spoke.replace(spoke) != Some(spoke)
+    }
+
     /// The place is at these addresses now; true if that is news.
     pub(super) fn relocate(&mut self, number: usize, targets: Vec<Target>) -> bool {
         let poll = &mut self.polls[number];
@@ -65,6 +75,8 @@ struct Poll {
     targets: Vec<Target>,
     preferred: usize,
     sources: Sources,
+    /// Whether the agent spoke the last time it was asked.
+    spoke: Option<bool>,
 }
 
 /// Place, question, rhythm, and from where it is asked.
@@ -126,7 +138,8 @@ impl Reactor {
                         Vec::new()
                     }
                 };
-                self.polls.polls.push(Poll { question, targets, preferred: 0, sources });
+                let poll = Poll { question, targets, preferred: 0, sources, spoke: None };
+                self.polls.polls.push(poll);
                 self.polls.numbers.insert(key, number);
                 number
             }
@@ -161,8 +174,8 @@ fn question(check: &Check, place: &BackendAddress) -> Option<Question> {
             Question::Exchange { send: send.clone(), expect: expect.clone() }
         }
         Check::Redis => Question::Redis,
-        Check::Mysql => Question::Mysql { user: MYSQL_USER.to_owned() },
-        Check::Postgres => Question::Postgres { user: None },
+        Check::Mysql { user } => Question::Mysql { user: user.clone() },
+        Check::Postgres { user } => Question::Postgres { user: user.clone() },
         Check::Smtp => Question::Smtp,
     })
 }
@@ -174,5 +187,3 @@ fn host(place: &BackendAddress) -> String {
         BackendAddress::Unix(_) => "localhost".to_owned(),
     }
 }
-
-const MYSQL_USER: &str = "evenkeel";

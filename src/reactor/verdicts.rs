@@ -22,8 +22,8 @@ impl Reactor {
             return;
         }
         self.resolver.refresh(self.now);
-        let due = self.due_probes();
         let now = self.now;
+        let due = self.due();
         let scene = Scene {
             now,
             registry: self.poll.registry(),
@@ -52,16 +52,12 @@ impl Reactor {
         }
     }
 
-    /// The polls to be started now. Those whose users are all in maintenance are put off.
-    fn due_probes(&mut self) -> Vec<usize> {
+    /// The polls that are to be made now. One that nobody wants at the moment is put off.
+    fn due(&mut self) -> Vec<usize> {
         let mut due = Vec::new();
         for _ in 0..STARTS {
             let Some(number) = self.prober.pop_due(self.now) else { break };
-            let wanted = self.prober.users(number).iter().any(|user| match user.matter {
-                Matter::Health => self.pools[user.pool].wants_probes(user.backend),
-                Matter::Agent => true,
-            });
-            if wanted {
+            if self.prober.users(number).iter().any(|&user| self.is_wanted(user)) {
                 due.push(number);
             } else {
                 self.prober.finished(number, false, self.now);
@@ -70,50 +66,64 @@ impl Reactor {
         due
     }
 
+    /// An agent is asked in any state of its backend: it may have asked for that state itself.
+    fn is_wanted(&self, user: polls::User) -> bool {
+        match user.matter {
+            Matter::Health => self.pools[user.pool].wants_probes(user.backend),
+            Matter::Agent => true,
+        }
+    }
+
     /// Gives a result to all who wait for it.
     fn judge(&mut self, outcome: &Outcome) {
         let number = outcome.number;
         if let (Verdict::Passed(_), Some(target)) = (&outcome.verdict, &outcome.target) {
             self.polls.prefer(number, target);
         }
+        let spoken = self.polls.hears_agent(number).then(|| said(outcome));
+        let is_news = spoken.as_ref().is_some_and(|said| self.polls.heard(number, said.is_ok()));
         let mut turning = false;
         for index in 0..self.prober.users(number).len() {
             let user = self.prober.users(number)[index];
-            match user.matter {
-                Matter::Health => {
+            match &spoken {
+                Some(said) => self.hear_agent(user, said, is_news),
+                None if self.is_wanted(user) => {
                     self.judge_backend(user.pool, user.backend, outcome);
                     // Clients who are held wait for the next result.
                     turning |= self.pools[user.pool].is_turning(user.backend)
                         || self.room.want(user.pool) == Some(Want::Backend);
                 }
-                Matter::Agent => self.hear_agent(user.pool, user.backend, outcome),
+                None => {}
             }
         }
         self.prober.finished(number, turning, self.now);
     }
 
-    fn hear_agent(&mut self, pool: usize, backend: usize, outcome: &Outcome) {
-        let name = BackendName(&self.pools[pool], backend);
-        let report = match &outcome.verdict {
-            Verdict::Passed(line) => {
-                log::debug!("Agent of {name}: {line}");
-                Report::parse(line.as_bytes())
-            }
-            Verdict::Failed(reason) | Verdict::Unknown(reason) => {
-                log::debug!("Agent of {name} is silent ({reason})");
-                return;
-            }
-        };
-        match report {
+    /// `is_news`: the agent has fallen silent, or speaks again.
+    fn hear_agent(&mut self, user: polls::User, said: &Result<Report, String>, is_news: bool) {
+        let polls::User { pool, backend, .. } = user;
+        match said {
             Ok(report) => {
-                let change = self.pools[pool].agent(backend, report, self.now);
-                let why = format!("its agent says: {}", self.pools[pool].backend(backend).agent());
-                self.tell_change(pool, backend, change, &why);
+                let change = self.pools[pool].agent(backend, report.clone(), self.now);
+                let words = self.pools[pool].backend(backend).agent().to_string();
+                let name = BackendName(&self.pools[pool], backend);
+                let level = if is_news { log::Level::Info } else { log::Level::Debug };
+                log::log!(level, "Agent of {name} says: {words}");
+                self.tell_change(pool, backend, change, &format!("its agent says: {words}"));
                 if let Some(Change::Wanted(_)) = change {
+                    // One that leaves maintenance was not probed for a while.
                     self.prober.hurry(polls::User::health(pool, backend), self.now);
                 }
             }
-            Err(unreadable) => log::debug!("Agent of {name}: {unreadable}"),
+            Err(reason) => {
+                let name = BackendName(&self.pools[pool], backend);
+                let words = self.pools[pool].backend(backend).agent();
+                let level = if is_news { log::Level::Warn } else { log::Level::Debug };
+                log::log!(
+                    level,
+                    "Agent of {name} is silent ({reason}); its last word holds: {words}"
+                );
+            }
         }
     }
 
@@ -260,6 +270,14 @@ impl Reactor {
                 None => {}
             }
         }
+    }
+}
+
+/// What an agent's line says, or why there is none.
+fn said(outcome: &Outcome) -> Result<Report, String> {
+    match &outcome.verdict {
+        Verdict::Passed(line) => Report::parse(line.as_bytes()).map_err(|error| error.to_string()),
+        Verdict::Failed(reason) | Verdict::Unknown(reason) => Err(reason.clone()),
     }
 }
 

@@ -281,9 +281,11 @@ fn any_check() -> impl Strategy<Value = Check> {
         option::of("[a-z <>ö\"\\t]{1,20}"),
     )
         .prop_map(|(path, host, expect, body)| Check::Http(HttpCheck { path, host, expect, body }));
-    let ready =
-        vec![Check::None, Check::Tcp, Check::Redis, Check::Mysql, Check::Postgres, Check::Smtp];
-    prop_oneof![select(ready), exchange, http]
+    let ready = vec![Check::None, Check::Tcp, Check::Redis, Check::Smtp];
+    let user = || "[a-z_]{1,20}";
+    let mysql = user().prop_map(|user| Check::Mysql { user });
+    let postgres = option::of(user()).prop_map(|user| Check::Postgres { user });
+    prop_oneof![select(ready), exchange, http, mysql, postgres]
 }
 
 fn any_codes() -> impl Strategy<Value = RangeInclusive<u16>> {

@@ -121,8 +121,10 @@ fn a_check_is_what_its_keys_say() {
         ("type = 'tcp', expect = 'hex:00 ff'", bytes(b"", b"\x00\xff")),
         ("send = 'x'", bytes(b"x", b"")),
         ("type = 'redis'", Check::Redis),
-        ("type = 'mysql'", Check::Mysql),
-        ("type = 'postgres'", Check::Postgres),
+        ("type = 'mysql'", Check::Mysql { user: "evenkeel".into() }),
+        ("type = 'mysql', user = 'me'", Check::Mysql { user: "me".into() }),
+        ("type = 'postgres'", Check::Postgres { user: None }),
+        ("type = 'postgres', user = 'me'", Check::Postgres { user: Some("me".into()) }),
         ("type = 'smtp'", Check::Smtp),
         ("type = 'none'", Check::None),
     ] {

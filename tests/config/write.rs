@@ -145,11 +145,14 @@ fn check(check: &Check, out: &mut String) {
         Check::Tcp | Check::Exchange { .. } => "tcp",
         Check::Http(_) => "http",
         Check::Redis => "redis",
-        Check::Mysql => "mysql",
-        Check::Postgres => "postgres",
+        Check::Mysql { .. } => "mysql",
+        Check::Postgres { .. } => "postgres",
         Check::Smtp => "smtp",
     };
     writeln!(out, "type = '{word}'").unwrap();
+    if let Check::Mysql { user } | Check::Postgres { user: Some(user) } = check {
+        writeln!(out, "user = {}", quoted(user)).unwrap();
+    }
     if let Check::Exchange { send, expect } = check {
         for (key, bytes) in [("send", send), ("expect", expect)] {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x} ")).collect();
