@@ -119,7 +119,7 @@ fn one_that_came_back_starts_slowly_but_not_with_everybody_else() {
     let _b = Backend::on(port.listen(), |stream| greet("b", stream));
     daemon.lines(3, "is up");
     assert_eq!(turns(address, 20), "a".repeat(20), "one turn in 256 is its share at first");
-    assert!(status_of(&mut daemon, port.address).contains("1 % of its weight"));
+    assert!(status_of(&mut daemon, port.address).contains("1 % of its weight, in a slow start"));
 }
 
 #[test]

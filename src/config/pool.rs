@@ -71,7 +71,8 @@ pub enum Timing {
     /// From the begin of a connect to its success.
     #[default]
     Connect,
-    /// From the success of a connect to the backend's first byte as well.
+    /// From the client's first bytes, or the connect if the backend speaks first, to the backend's
+    /// first byte.
     FirstByte,
 }
 

@@ -185,6 +185,11 @@ impl Backend {
         self.agent.most().unwrap_or(self.most)
     }
 
+    /// Whether it has come back and takes up its load little by little.
+    pub(super) fn starts_slowly(&self) -> bool {
+        self.ramp.is_some()
+    }
+
     /// Since when it is in its state.
     pub(super) fn since(&self) -> Option<Instant> {
         self.state.map(|(_, since)| since)

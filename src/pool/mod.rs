@@ -295,6 +295,7 @@ impl Pool {
             reason: state::reason(backend, self.terms.thresholds, now),
             backup: backend.is_backup(),
             share: self.roster.share(index),
+            starts_slowly: backend.starts_slowly(),
             cap: self.roster.cap(index),
             most: backend.most(),
             flaps: backend.flaps(now),

@@ -54,6 +54,8 @@ pub struct Status {
     pub backup: bool,
     /// How much of its weight counts now, in parts of 256.
     pub share: u16,
+    /// Whether that grows, because it has come back.
+    pub starts_slowly: bool,
     /// Connections it may have now.
     pub cap: Option<u32>,
     /// Connections it may have when it does not start slowly.
@@ -74,11 +76,11 @@ impl fmt::Display for Status {
             f.write_str("; backup")?;
         }
         if self.share < WHOLE {
-            write!(
-                f,
-                "; {} % of its weight",
-                (u32::from(self.share) * 100 / u32::from(WHOLE)).max(1)
-            )?;
+            let percent = (u32::from(self.share) * 100).div_ceil(u32::from(WHOLE));
+            write!(f, "; {percent} % of its weight")?;
+        }
+        if self.starts_slowly {
+            f.write_str(", in a slow start")?;
         }
         match (self.cap, self.most) {
             (Some(cap), Some(most)) if cap < most => {
