@@ -174,7 +174,7 @@ fn a_client_is_held_until_a_backend_is_there() {
     let _backend = Backend::on(port.listen(), |stream| greet("a", stream));
     assert_eq!(read_text(&mut client, 12), "aearly bytes", "it was not read before");
     assert_eq!(read_text(&mut other, 1), "a");
-    daemon.line("pool web: clients are no longer held; 2 were, 2 of them got a backend");
+    daemon.line("pool web: clients are no longer held, after ");
 }
 
 #[test]
@@ -233,7 +233,7 @@ fn nobody_is_held_longer_than_allowed() {
     held.write_all(b"patience").unwrap();
     assert_eq!(read_end(&mut held), (Vec::new(), Ending::Orderly));
     daemon.line("reason=\"no available backend in time\"");
-    daemon.line("clients are no longer held; 1 were, 0 of them got a backend");
+    daemon.line("clients are no longer held, after ");
 }
 
 #[test]

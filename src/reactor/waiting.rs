@@ -5,12 +5,14 @@
 //! backend came back, time passed. All of them bring a turn, and a turn ends with a look at those
 //! who stand in line, so that a place that became free in a turn is taken in the same one.
 
+use std::time::Instant;
+
 use super::Reactor;
 use super::pairs::Failure;
 use super::polls::User;
 use super::report::Sparing;
 use crate::pair::CloseReason;
-use crate::pool::waiting::{Census, Full, Want};
+use crate::pool::waiting::{Full, Want};
 
 impl Reactor {
     /// Has a pair wait, or says why it may not.
@@ -133,9 +135,7 @@ impl Reactor {
             Want::Place => {}
             Want::Backend if notes.pools[pool].held.is_some() => {}
             Want::Backend => {
-                let waited = census.waited - census.standing as u64;
-                let before = Census { waited, ..census };
-                notes.pools[pool].held = Some(before);
+                notes.pools[pool].held = Some(self.now);
                 notes.holding += 1;
                 log::warn!("pool {name}: no backend can be connected, clients are held");
                 for backend in 0..self.pools[pool].backends().len() {
@@ -155,14 +155,13 @@ impl Reactor {
             if self.room.want(pool) == Some(Want::Backend) || self.room.has_called(pool) {
                 continue;
             }
-            let Some(before) = notes.held.take() else { continue };
+            let Some(since) = notes.held.take() else { continue };
             *holding -= 1;
-            let census = self.room.census(pool);
             log::warn!(
-                "pool {}: clients are no longer held; {} were, {} of them got a backend",
+                "pool {}: clients are no longer held, after {} s; {} wait for a place",
                 self.pools[pool].name(),
-                census.waited - before.waited,
-                census.served - before.served
+                self.now.saturating_duration_since(since).as_secs(),
+                self.room.census(pool).standing
             );
         }
     }
@@ -201,8 +200,8 @@ impl LineNotes {
 struct PoolNotes {
     crowded: Sparing,
     refused: Sparing,
-    /// What the line was like before clients began to be held.
-    held: Option<Census>,
+    /// Since when clients are held.
+    held: Option<Instant>,
 }
 
 /// Clients whose patience ends that are seen to in one turn.
