@@ -281,6 +281,22 @@ fn another_port_and_another_address_are_probed_in_place_of_the_backend() {
     }
 }
 
+/// A server behind a PROXY header takes no request without one, from probes neither.
+#[test]
+fn a_probe_begins_with_the_proxy_header_that_clients_bring() {
+    let asked = "PROXY UNKNOWN\r\n*1\r\n$4\r\nPING\r\n";
+    let (backend, visits) = scripted("PING\r\n", &[b"+PONG\r\n"]);
+    let health = quick("type = \"redis\"");
+    let setup = Setup::new(&[backend.address]).pool("send_proxy_protocol = \"v1\"");
+    let mut daemon = setup.health(&health).start();
+    daemon.line("is up (PONG in ");
+    assert_eq!(next(&visits).said, asked);
+    let other = Setup::new(&[backend.address]).pool("send_proxy_protocol = \"v1\"");
+    let place = format!("{health}port = {}", backend.address.port());
+    other.health(&place).start().line("is up (PONG in ");
+    wait_until("a visit without a header", || next(&visits).said.starts_with('*'));
+}
+
 /// Two pools with one backend each, at the same address.
 fn two_pools(first: &str, second: &str, address: SocketAddr) -> String {
     let pool = |name: &str, health: &str| {

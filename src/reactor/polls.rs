@@ -13,6 +13,8 @@ use super::socket::Socket;
 use super::source::Sources;
 use crate::check::{HttpQuestion, Question};
 use crate::config::{Agent, BackendAddress, Check, Health};
+use crate::edge::proxy::Version;
+use crate::edge::proxy::write::write;
 use crate::pool::backend::Target;
 use crate::pool::prober::Pace;
 
@@ -25,7 +27,12 @@ pub(super) struct Polls {
 
 impl Polls {
     pub(super) fn question(&self, number: usize) -> &Question {
-        &self.polls[number].question
+        &self.polls[number].asked.question
+    }
+
+    /// What is sent before the conversation begins.
+    pub(super) fn header(&self, number: usize) -> &[u8] {
+        &self.polls[number].asked.header
     }
 
     /// The addresses of its place, the one that worked last first.
@@ -48,7 +55,7 @@ impl Polls {
 
     /// Whether the poll asks an agent, and not a backend itself.
     pub(super) fn hears_agent(&self, number: usize) -> bool {
-        self.polls[number].question == Question::Agent
+        *self.question(number) == Question::Agent
     }
 
     /// Notes whether an agent spoke; true if it did not the last time, or the other way round.
@@ -71,7 +78,7 @@ impl Polls {
 
 #[derive(Debug)]
 struct Poll {
-    question: Question,
+    asked: Asked,
     targets: Vec<Target>,
     preferred: usize,
     sources: Sources,
@@ -79,8 +86,16 @@ struct Poll {
     spoke: Option<bool>,
 }
 
+/// What is sent, and what it is about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Asked {
+    /// A PROXY header that says that nobody stands behind this connection, or nothing.
+    header: Vec<u8>,
+    question: Question,
+}
+
 /// Place, question, rhythm, and from where it is asked.
-type Key = (String, Question, Pace, Sources);
+type Key = (String, Asked, Pace, Sources);
 
 /// Who wants to know something, and what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,12 +121,23 @@ impl User {
 
 impl Reactor {
     /// Has a backend probed, and its agent asked, as far as that is wanted.
-    pub(super) fn poll(&mut self, user: User, address: &BackendAddress, health: &Health) {
+    /// `version`: the PROXY header that the backend expects; a place of its own expects none.
+    pub(super) fn poll(
+        &mut self,
+        user: User,
+        address: &BackendAddress,
+        health: &Health,
+        version: Option<Version>,
+    ) {
+        let is_own = health.port.is_none() && health.address.is_none();
+        let version = version.filter(|_| is_own);
+        let header = version.map_or_else(Vec::new, |version| write(version, None));
         let Health { interval, fast_interval, timeout, .. } = *health;
         let place = health.address.clone().unwrap_or_else(|| with_port(address, health.port));
         if let Some(question) = question(&health.check, &place) {
             let pace = Pace { interval, fast_interval, timeout };
-            self.join(User { matter: Matter::Health, ..user }, &place, question, pace);
+            let asked = Asked { header, question };
+            self.join(User { matter: Matter::Health, ..user }, &place, asked, pace);
         }
         let place = match &health.agent {
             None => return,
@@ -120,12 +146,13 @@ impl Reactor {
         };
         let (interval, fast_interval) = (health.agent_interval, health.agent_interval);
         let pace = Pace { interval, fast_interval, timeout };
-        self.join(User { matter: Matter::Agent, ..user }, &place, Question::Agent, pace);
+        let asked = Asked { header: Vec::new(), question: Question::Agent };
+        self.join(User { matter: Matter::Agent, ..user }, &place, asked, pace);
     }
 
-    fn join(&mut self, user: User, place: &BackendAddress, question: Question, pace: Pace) {
+    fn join(&mut self, user: User, place: &BackendAddress, asked: Asked, pace: Pace) {
         let sources = self.sources[user.pool].clone();
-        let key = (place.to_string(), question.clone(), pace, sources.clone());
+        let key = (place.to_string(), asked.clone(), pace, sources.clone());
         let number = match self.polls.numbers.get(&key) {
             Some(number) => *number,
             None => {
@@ -138,7 +165,7 @@ impl Reactor {
                         Vec::new()
                     }
                 };
-                let poll = Poll { question, targets, preferred: 0, sources, spoke: None };
+                let poll = Poll { asked, targets, preferred: 0, sources, spoke: None };
                 self.polls.polls.push(poll);
                 self.polls.numbers.insert(key, number);
                 number

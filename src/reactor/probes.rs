@@ -97,7 +97,7 @@ impl Probes {
                 let deadline = scene.now + probing.timeout;
                 let conversation = scene.polls.question(probing.number).open();
                 let stage = Stage::Connecting;
-                let unsent = Vec::new();
+                let unsent = scene.polls.header(probing.number).to_vec();
                 entry.insert(Probe { socket, probing, conversation, stage, unsent, deadline });
                 self.timers.arm(slot, deadline);
                 None

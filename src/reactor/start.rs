@@ -165,7 +165,8 @@ impl Reactor {
                 }
             };
             let user = polls::User::health(number, backend);
-            self.poll(user, &configured.address, &config.health);
+            let header = config.send_proxy_protocol.map(gate::version);
+            self.poll(user, &configured.address, &config.health, header);
         }
         self.pools.push(pool);
         self.room.add_line(terms::of_line(config));
