@@ -96,7 +96,7 @@ impl Reactor {
         away.count += 1;
         if away.sparing.may_speak(self.now) {
             log::warn!(
-                "listener {name}: {} clients turned away, the last one {client}: {}",
+                "listener {name}: clients turned away: {}, the last one {client} ({})",
                 std::mem::take(&mut away.count),
                 reason.words()
             );
