@@ -6,11 +6,10 @@
 //! [`crate::http`]; the words are in [`page`].
 
 use super::{Answer, Backlog, Next, OUTPUT_MARK, page};
-use crate::http::body::{BodyReader, Framing};
-use crate::http::head::{HeadReader, Persistence, Request};
+use crate::http::head::{Persistence, Request};
 use crate::http::refusal::Refusal;
 use crate::http::reply::{CONTINUE, Reply, Status};
-use std::mem;
+use crate::http::requests::{Arrival, Requests};
 
 /// Answers any request with a page, and `GET /health` with a line of JSON.
 ///
@@ -20,7 +19,9 @@ use std::mem;
 pub struct HttpAnswer {
     name: String,
     port: Option<u16>,
-    state: State,
+    requests: Requests,
+    /// The last answer is out.
+    closed: bool,
     backlog: Backlog,
 }
 
@@ -31,7 +32,8 @@ impl HttpAnswer {
         Self {
             name: name.to_owned(),
             port,
-            state: State::Head(HeadReader::default()),
+            requests: Requests::new(u64::MAX),
+            closed: false,
             backlog: Backlog::default(),
         }
     }
@@ -39,57 +41,21 @@ impl HttpAnswer {
     /// Takes bytes from the front of `input`, at most to the end of one request, and returns how
     /// many.
     fn step(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
-        match mem::replace(&mut self.state, State::Closed) {
-            State::Head(mut head) => match head.read(input) {
-                Ok((taken, request)) => {
-                    self.state = match request {
-                        Some(request) => self.begin(request, output),
-                        None => State::Head(head),
-                    };
-                    taken
-                }
-                Err(refusal) => {
-                    refuse(refusal, head.asks_for_head(), output);
-                    input.len()
-                }
-            },
-            State::Body(request, mut body) => match body.read(input) {
-                Ok(piece) => {
-                    self.state = if body.is_complete() {
-                        self.respond(&request, output)
-                    } else {
-                        State::Body(request, body)
-                    };
-                    piece.taken
-                }
-                Err(refusal) => {
-                    refuse(refusal, request.method == "HEAD", output);
-                    input.len()
-                }
-            },
-            State::Closed => input.len(),
+        let (taken, arrival) = self.requests.read(input);
+        match arrival {
+            Arrival::Nothing => {}
+            Arrival::AwaitsContinue => output.extend_from_slice(CONTINUE),
+            Arrival::Request(request) => self.respond(&request, output),
+            Arrival::Refused { refusal, is_head } => {
+                refuse(refusal, is_head, output);
+                self.closed = true;
+            }
         }
-    }
-
-    /// The head of a request is complete.
-    fn begin(&self, request: Request, output: &mut Vec<u8>) -> State {
-        if request.method == "CONNECT" {
-            // Any success would turn the connection into a tunnel.
-            refuse(Refusal::Tunnel, false, output);
-            return State::Closed;
-        }
-        if request.framing == Framing::Length(0) {
-            return self.respond(&request, output);
-        }
-        if request.awaits_continue() {
-            output.extend_from_slice(CONTINUE);
-        }
-        let body = BodyReader::new(request.framing);
-        State::Body(Box::new(request), body)
+        taken
     }
 
     /// The whole request is there.
-    fn respond(&self, request: &Request, output: &mut Vec<u8>) -> State {
+    fn respond(&mut self, request: &Request, output: &mut Vec<u8>) {
         let is_head = request.method == "HEAD";
         let asks_for_health = request.path() == "/health" && (is_head || request.method == "GET");
         let (content_type, body) = if asks_for_health {
@@ -97,12 +63,10 @@ impl HttpAnswer {
         } else {
             (page::HTML, page::greeting(&self.name, self.port, request))
         };
-        let reply = Reply { status: Status::OK, content_type, body: body.as_bytes() };
+        let fields = &[];
+        let reply = Reply { status: Status::OK, content_type, fields, body: body.as_bytes() };
         send(reply, request.persistence, is_head, output);
-        match request.persistence {
-            Persistence::Implied | Persistence::Announced => State::Head(HeadReader::default()),
-            Persistence::Close => State::Closed,
-        }
+        self.closed = request.persistence == Persistence::Close;
     }
 }
 
@@ -111,37 +75,24 @@ impl Answer for HttpAnswer {
         let waiting = self.backlog.join(input);
         let enough = output.len() + OUTPUT_MARK;
         let mut rest = &*waiting;
-        while !rest.is_empty() && output.len() < enough {
+        while !rest.is_empty() && !self.closed && output.len() < enough {
             rest = &rest[self.step(rest, output)..];
         }
-        match self.state {
-            State::Head(_) | State::Body(..) => self.backlog.keep(rest),
-            State::Closed => Next::Close,
-        }
+        if self.closed { Next::Close } else { self.backlog.keep(rest) }
     }
 
     /// A request that was not finished gets no answer.
     fn end(&mut self, output: &mut Vec<u8>) -> Next {
         while self.receive(&[], output) == Next::Again {}
-        self.state = State::Closed;
+        self.closed = true;
         Next::Close
     }
-}
-
-#[derive(Debug, Clone)]
-enum State {
-    /// Before or within a head.
-    Head(HeadReader),
-    /// Within a body; the request is answered at its end.
-    Body(Box<Request>, BodyReader),
-    /// The last answer is out.
-    Closed,
 }
 
 fn refuse(refusal: Refusal, is_head: bool, output: &mut Vec<u8>) {
     let status = refusal.status();
     let body = format!("{} {}: {refusal}\n", status.code, status.reason);
-    let reply = Reply { status, content_type: page::TEXT, body: body.as_bytes() };
+    let reply = Reply { status, content_type: page::TEXT, fields: &[], body: body.as_bytes() };
     send(reply, Persistence::Close, is_head, output);
 }
 

@@ -34,6 +34,8 @@ pub enum Refusal {
     /// Chunk extensions and trailer are longer than
     /// [`MAX_CHUNK_EXTRAS`](super::body::MAX_CHUNK_EXTRAS) together.
     ChunkExtras,
+    /// The body is longer than its reader takes.
+    BodyTooLarge,
     /// `CONNECT`, which asks for a tunnel, from something that is not a proxy.
     Tunnel,
 }
@@ -50,6 +52,7 @@ impl Refusal {
             | Self::CodingOrder
             | Self::Chunk
             | Self::ChunkExtras => Status::BAD_REQUEST,
+            Self::BodyTooLarge => Status::CONTENT_TOO_LARGE,
             Self::HeadTooLarge | Self::TooManyFields => Status::HEAD_TOO_LARGE,
             Self::UnknownCoding | Self::Tunnel => Status::NOT_IMPLEMENTED,
             Self::Version => Status::VERSION_NOT_SUPPORTED,
@@ -72,6 +75,7 @@ impl fmt::Display for Refusal {
             Self::UnknownCoding => "the only transfer coding known here is chunked",
             Self::Chunk => "the chunked body is malformed: SIZE CRLF DATA CRLF was expected",
             Self::ChunkExtras => "chunk extensions and trailer are longer than 16 KiB together",
+            Self::BodyTooLarge => "the request body is longer than is taken here",
             Self::Tunnel => "this is not a proxy: CONNECT is not available",
         })
     }

@@ -1,4 +1,4 @@
-//! An answer as bytes: status line, the three fields every answer carries, and the body.
+//! An answer as bytes: status line, fields, and the body.
 //!
 //! The length is always stated, so the end of an answer never depends on closing the connection.
 //! There is no Date field: nothing here knows a clock, and RFC 9110 section 6.6.1 asks a server
@@ -13,6 +13,8 @@ pub struct Reply<'a> {
     pub status: Status,
     /// The value of Content-Type.
     pub content_type: &'a str,
+    /// Further fields, with their values.
+    pub fields: &'a [(&'a str, &'a str)],
     /// The content, whose length is stated in any case.
     pub body: &'a [u8],
 }
@@ -26,17 +28,21 @@ impl Reply<'_> {
 
     /// Appends the head alone, as an answer to `HEAD`.
     pub fn head(&self, persistence: Persistence, output: &mut Vec<u8>) {
-        let Self { status: Status { code, reason }, content_type, body } = *self;
+        let Self { status: Status { code, reason }, content_type, fields, body } = *self;
         let connection = match persistence {
             Persistence::Implied => "",
             Persistence::Announced => "Connection: keep-alive\r\n",
             Persistence::Close => "Connection: close\r\n",
         };
         let length = body.len();
-        let head = format!(
+        let mut head = format!(
             "HTTP/1.1 {code} {reason}\r\nContent-Type: {content_type}\r\n\
-             Content-Length: {length}\r\n{connection}\r\n"
+             Content-Length: {length}\r\n"
         );
+        for (name, value) in fields {
+            head.extend([*name, ": ", *value, "\r\n"]);
+        }
+        head.extend([connection, "\r\n"]);
         output.extend_from_slice(head.as_bytes());
     }
 }
@@ -55,10 +61,22 @@ impl Status {
     pub const OK: Self = Self::new(200, "OK");
     /// The request is malformed or contradicts itself.
     pub const BAD_REQUEST: Self = Self::new(400, "Bad Request");
+    /// The request lacks a valid token.
+    pub const UNAUTHORIZED: Self = Self::new(401, "Unauthorized");
+    /// The request is understood, and not answered for the way it came.
+    pub const FORBIDDEN: Self = Self::new(403, "Forbidden");
+    /// Nothing is there.
+    pub const NOT_FOUND: Self = Self::new(404, "Not Found");
+    /// Something is there, for another method.
+    pub const METHOD_NOT_ALLOWED: Self = Self::new(405, "Method Not Allowed");
+    /// The body is over a limit.
+    pub const CONTENT_TOO_LARGE: Self = Self::new(413, "Content Too Large");
     /// The head is over a limit (RFC 6585).
     pub const HEAD_TOO_LARGE: Self = Self::new(431, "Request Header Fields Too Large");
     /// The request needs something that is not built here.
     pub const NOT_IMPLEMENTED: Self = Self::new(501, "Not Implemented");
+    /// No service for now.
+    pub const SERVICE_UNAVAILABLE: Self = Self::new(503, "Service Unavailable");
     /// The HTTP version is not spoken here.
     pub const VERSION_NOT_SUPPORTED: Self = Self::new(505, "HTTP Version Not Supported");
 
@@ -76,7 +94,9 @@ mod tests {
 
     #[test]
     fn each_persistence_has_its_words() {
-        let reply = Reply { status: Status::OK, content_type: "text/plain", body: b"hi" };
+        let fields: &[_] = &[("Allow", "GET")];
+        let content_type = "text/plain";
+        let reply = Reply { status: Status::OK, content_type, fields, body: b"hi" };
         for (persistence, connection) in [
             (Persistence::Implied, ""),
             (Persistence::Announced, "Connection: keep-alive\r\n"),
@@ -86,7 +106,7 @@ mod tests {
             reply.whole(persistence, &mut written);
             let expected = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\
-                 {connection}\r\nhi"
+                 Allow: GET\r\n{connection}\r\nhi"
             );
             assert_eq!(String::from_utf8_lossy(&written), expected);
         }
@@ -94,7 +114,8 @@ mod tests {
 
     #[test]
     fn the_head_alone_still_states_the_length() {
-        let reply = Reply { status: Status::OK, content_type: "text/plain", body: b"hello" };
+        let content_type = "text/plain";
+        let reply = Reply { status: Status::OK, content_type, fields: &[], body: b"hello" };
         let mut written = Vec::new();
         reply.head(Persistence::Implied, &mut written);
         let written = String::from_utf8_lossy(&written);
