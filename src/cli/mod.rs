@@ -1,0 +1,282 @@
+//! The command line: from arguments to what is meant.
+//!
+//! The private structs are what can be typed, for clap; the public ones are what it means: plain
+//! values, every address and duration read, every default filled in. Nothing is opened, resolved
+//! or printed here. A usage error is clap's [`clap::Error`], whose exit code is 2. Each group of
+//! commands has a file.
+
+mod backend;
+mod balance;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub use backend::TestBackend;
+use backend::{BACKEND_HELP, TypedBackend};
+use balance::{DEMO_HELP, RUN_HELP, RUN_USAGE, TypedDemo, TypedRun};
+pub use balance::{Demo, Run, Source};
+
+/// What the program is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Balance.
+    Run(Run),
+    /// Check a configuration file.
+    Check(Check),
+    /// Balance over backends of our own, to be tried out.
+    Demo(Demo),
+    /// Be a backend for tests.
+    Backend(TestBackend),
+}
+
+/// `check`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// The file to check.
+    pub file: PathBuf,
+    /// Whether names are left unresolved.
+    pub offline: bool,
+}
+
+/// Reads the command line; the first argument is the name of the program.
+///
+/// # Errors
+///
+/// What clap says: a usage error (exit code 2), or the text of `--help` or `--version`
+/// (exit code 0). Print it and exit with its code.
+pub fn parse<I, T>(arguments: I) -> Result<Command, clap::Error>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    match Typed::try_parse_from(arguments)?.command {
+        TypedCommand::Run(typed) => typed.meant().map(Command::Run),
+        TypedCommand::Check(typed) => {
+            Ok(Command::Check(Check { file: typed.config, offline: typed.offline }))
+        }
+        TypedCommand::Demo(typed) => typed.meant().map(Command::Demo),
+        TypedCommand::Backend(typed) => Ok(Command::Backend(typed.meant())),
+    }
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "evenkeel",
+    version,
+    about = "A TCP load balancer: one process, one event loop, every byte accounted for.",
+    after_help = MAIN_HELP,
+    max_term_width = 100,
+    subcommand_required = true,
+    disable_help_subcommand = true
+)]
+struct Typed {
+    #[command(subcommand)]
+    command: TypedCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TypedCommand {
+    /// Balance TCP connections over backends
+    #[command(override_usage = RUN_USAGE, after_help = RUN_HELP)]
+    Run(TypedRun),
+    /// Check a configuration file and show every problem in it
+    #[command(after_help = CHECK_HELP)]
+    Check(TypedCheck),
+    /// Start three echo backends and a balancer to try it out
+    #[command(after_help = DEMO_HELP)]
+    Demo(TypedDemo),
+    /// Start a backend for tests
+    #[command(after_help = BACKEND_HELP)]
+    Backend(TypedBackend),
+}
+
+#[derive(Debug, Args)]
+struct TypedCheck {
+    /// Configuration file to check
+    #[arg(short, long, value_name = "FILE")]
+    config: PathBuf,
+    /// Resolve no host names
+    #[arg(long)]
+    offline: bool,
+}
+
+const MAIN_HELP: &str = "\
+Examples:
+  evenkeel demo
+  evenkeel run -l :3030 localhost:5001 localhost:5002 localhost:5003
+  evenkeel run -c evenkeel.toml
+
+Exit codes:
+  0 fine                         3 configuration invalid
+  1 failed while running         4 an address could not be bound
+  2 usage                        5 the drain deadline passed and connections were cut
+
+Signals:
+  TERM, INT  stop accepting, let live connections finish; a second one ends at once
+  QUIT       end at once
+  USR1       write the status to the log";
+
+const CHECK_HELP: &str = "\
+Examples:
+  evenkeel check -c evenkeel.toml
+  evenkeel check --offline -c evenkeel.toml
+
+Exit codes: 0 fine, perhaps with warnings; 2 usage; 3 configuration invalid.";
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::time::Duration;
+
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+    use log::LevelFilter;
+
+    use super::*;
+    use crate::config::{AccessLog, BindAddress, LogFormat, Overrides, Policy};
+
+    fn meant(line: &str) -> Command {
+        parse(line.split(' ')).unwrap_or_else(|error| panic!("{line}: {error}"))
+    }
+
+    fn refused(line: &str) -> (ErrorKind, String) {
+        let error = parse(line.split(' ')).expect_err(line);
+        assert_eq!(error.exit_code(), 2, "{line}");
+        (error.kind(), error.to_string())
+    }
+
+    fn run(line: &str) -> Run {
+        match meant(line) {
+            Command::Run(run) => run,
+            Command::Check(_) | Command::Demo(_) | Command::Backend(_) => panic!("{line}"),
+        }
+    }
+
+    fn test_backend(line: &str) -> TestBackend {
+        match meant(line) {
+            Command::Backend(backend) => backend,
+            Command::Check(_) | Command::Demo(_) | Command::Run(_) => panic!("{line}"),
+        }
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Typed::command().debug_assert();
+    }
+
+    #[test]
+    fn run_takes_addresses_or_a_file() {
+        let listen = vec![BindAddress::Any(3030)];
+        let backends = vec!["localhost:5001".parse().unwrap(), "b:2,weight=3".parse().unwrap()];
+        let source = Source::Arguments { listen, backends };
+        assert_eq!(run("evenkeel run localhost:5001 b:2,weight=3").source, source);
+
+        let several = run("evenkeel run -l :1 --listen unix:/x a:1").source;
+        let listen = vec![BindAddress::Any(1), BindAddress::Unix("/x".into())];
+        let backends = vec!["a:1".parse().unwrap()];
+        assert_eq!(several, Source::Arguments { listen, backends });
+
+        let file = run("evenkeel run -c x.toml").source;
+        assert_eq!(file, Source::File("x.toml".into()));
+    }
+
+    #[test]
+    fn run_needs_one_of_the_two_and_shows_both() {
+        for line in [
+            "evenkeel run",
+            "evenkeel run -l :3030",
+            "evenkeel run -c x.toml a:1",
+            "evenkeel run -c x.toml -l :3030",
+        ] {
+            let (_, message) = refused(line);
+            assert!(message.contains("run [OPTIONS] [-l ADDR]... BACKEND..."), "{message}");
+            assert!(message.contains("run [OPTIONS] -c FILE"), "{message}");
+        }
+    }
+
+    #[test]
+    fn options_are_overrides_and_a_level() {
+        let none = run("evenkeel run -c x");
+        assert_eq!((none.overrides, none.level), (Overrides::default(), LevelFilter::Info));
+        let all = run("evenkeel run -c x --access-log --log-format json --balance resource -q");
+        assert_eq!(all.level, LevelFilter::Warn);
+        assert_eq!(
+            all.overrides,
+            Overrides {
+                policy: Some(Policy::Resource),
+                access_log: Some(AccessLog::Close),
+                log_format: Some(LogFormat::Json),
+            }
+        );
+        assert_eq!(run("evenkeel run -c x -v").level, LevelFilter::Debug);
+        assert_eq!(run("evenkeel run -c x -vvv").level, LevelFilter::Trace);
+        assert_eq!(refused("evenkeel run -c x -q -v").0, ErrorKind::ArgumentConflict);
+    }
+
+    #[test]
+    fn wrong_values_are_named_with_their_cure() {
+        for (line, culprit, cure) in [
+            ("evenkeel run localhost", "localhost", "add one, as in \"localhost:5001\""),
+            ("evenkeel run a:1,weight=300", "300", "from 0 to 256"),
+            ("evenkeel run -l 3030 a:1", "--listen", "write \":3030\""),
+            ("evenkeel run --balance roundrobin a:1", "--balance", "did you mean \"round-robin\"?"),
+            ("evenkeel run --balance resource a:1", "--balance resource", "`run -c FILE`"),
+            ("evenkeel demo --balance resource", "--balance resource", "`run -c FILE`"),
+            ("evenkeel run a:1,backup,backup", "a:1,backup,backup", "remove one"),
+            ("evenkeel run a:1,max_connections=2", "max_connections=2", "a configuration file"),
+            ("evenkeel run --log-format xml a:1", "--log-format", "text, json"),
+            ("evenkeel backend --delay 5", "--delay", "write \"5s\""),
+            ("evenkeel backend --port 65536", "--port", "0..=65535"),
+            ("evenkeel backend --name a\tb", "--name", "1 to 64 characters"),
+            ("evenkeel demo --backend-port 65534", "--backend-port", "1..=65533"),
+            ("evenkeel demo --listen :5003", "port 5003", "--backend-port"),
+        ] {
+            let (_, message) = refused(line);
+            assert!(message.contains(culprit) && message.contains(cure), "{message}");
+        }
+    }
+
+    #[test]
+    fn check_needs_a_file() {
+        let (file, offline) = ("x.toml".into(), true);
+        let expected = Command::Check(Check { file, offline });
+        assert_eq!(meant("evenkeel check --offline -c x.toml"), expected);
+        assert_eq!(refused("evenkeel check").0, ErrorKind::MissingRequiredArgument);
+    }
+
+    #[test]
+    fn demo_has_three_ports_in_a_row() {
+        let Command::Demo(demo) = meant("evenkeel demo --backend-port 65533") else {
+            panic!("this is a demo")
+        };
+        assert_eq!(demo.backend_ports, [65533, 65534, 65535]);
+        assert_eq!(demo.listen.to_string(), "127.0.0.1:3030");
+    }
+
+    #[test]
+    fn a_test_backend_has_a_port_of_its_own() {
+        let plain = test_backend("evenkeel backend");
+        assert_eq!(plain.listen.to_string(), "127.0.0.1:5001");
+        assert_eq!((plain.http, plain.delay, plain.name), (false, Duration::ZERO, None));
+        assert_eq!(test_backend("evenkeel backend -p 0").listen.port(), Some(0));
+        let line = "evenkeel backend --listen [::1]:7 --http --delay 250ms --name blue";
+        let all = test_backend(line);
+        assert_eq!(all.listen.to_string(), "[::1]:7");
+        assert!(all.http && all.delay == Duration::from_millis(250));
+        assert_eq!(all.name.as_deref(), Some("blue"));
+        let (kind, _) = refused("evenkeel backend --port 1 --listen :1");
+        assert_eq!(kind, ErrorKind::ArgumentConflict);
+    }
+
+    #[test]
+    fn hidden_options_work_and_are_hidden() {
+        let child = test_backend("evenkeel backend --inherit-listener --exit-with 42");
+        assert!(child.inherit_listener && child.exit_with == NonZeroU32::new(42));
+        let help = parse(["evenkeel", "backend", "--help"]).expect_err("help is no command");
+        assert_eq!(help.exit_code(), 0);
+        let help = help.to_string();
+        assert!(help.contains("--delay") && !help.contains("inherit") && !help.contains("PID"));
+    }
+}
