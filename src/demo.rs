@@ -34,7 +34,8 @@ pub fn run(demo: &Demo, out: &mut impl Write) -> Result<Ending, DemoError> {
     let reactor = Reactor::balancing(&config).map_err(DemoError::Start)?;
     let front = reactor.addresses().into_iter().next().unwrap_or_default();
     // A closed standard output is no reason not to balance.
-    let _ = backends.explain(&front, out).and_then(|()| out.flush());
+    let admin = reactor.admin_addresses().into_iter().next().unwrap_or_default();
+    let _ = backends.explain(&front, &admin, out).and_then(|()| out.flush());
     reactor.run().map_err(DemoError::System)
 }
 
@@ -105,7 +106,7 @@ impl Backends {
         Ok(())
     }
 
-    fn explain(&self, front: &str, out: &mut impl Write) -> io::Result<()> {
+    fn explain(&self, front: &str, admin: &str, out: &mut impl Write) -> io::Result<()> {
         let program = std::env::args().next().unwrap_or_else(|| "evenkeel".to_owned());
         let place = match (front.strip_prefix("unix:"), front.rsplit_once(':')) {
             (Some(path), _) => format!("-U {path}"),
@@ -118,6 +119,12 @@ impl Backends {
         }
         writeln!(out, "\nTry in another terminal:")?;
         writeln!(out, "  for i in 1 2 3 4; do echo \"request $i\" | nc -N {place}; done")?;
+        match admin.strip_prefix("unix:") {
+            Some(path) => {
+                writeln!(out, "  curl --unix-socket {path} http://localhost/targets")?;
+            }
+            None => writeln!(out, "  curl http://{admin}/targets    # the state of each backend")?,
+        }
         if let Some((port, child)) = self.0.get(1) {
             writeln!(
                 out,

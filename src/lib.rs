@@ -22,6 +22,7 @@
 //! - A readiness bit is cleared only when the kernel said would-block, or showed it.
 //! - While a flow holds bytes its source is not read: memory is bounded by what is open.
 
+pub mod admin;
 pub mod answer;
 pub mod check;
 pub mod cli;

@@ -1,5 +1,7 @@
 //! Counters of the whole process. They only grow, and cost an addition each.
 
+use std::time::Duration;
+
 use crate::pair::CloseReason;
 
 /// What happened since the start.
@@ -19,6 +21,12 @@ pub struct Stats {
     pub out_of_ports: u64,
     /// Times an acceptor had to pause for want of descriptors or memory.
     pub accept_pauses: u64,
+    /// How long those pauses were, in sum.
+    pub accept_paused: Duration,
+    /// Health checks that passed.
+    pub checks_passed: u64,
+    /// Health checks that failed.
+    pub checks_failed: u64,
     ended: [u64; CloseReason::ALL.len()],
 }
 
@@ -28,9 +36,15 @@ impl Stats {
         self.ended[reason as usize] += 1;
     }
 
+    /// How many connections ended for this reason.
+    #[must_use]
+    pub fn count_of(&self, reason: CloseReason) -> u64 {
+        self.ended[reason as usize]
+    }
+
     /// How many connections ended for each reason, those that never occurred left out.
     pub fn ended(&self) -> impl Iterator<Item = (CloseReason, u64)> + '_ {
-        let count = |reason: CloseReason| (reason, self.ended[reason as usize]);
+        let count = |reason: CloseReason| (reason, self.count_of(reason));
         CloseReason::ALL.into_iter().map(count).filter(|(_, count)| *count > 0)
     }
 }

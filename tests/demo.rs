@@ -29,6 +29,7 @@ impl Demo {
             let out = tempfile::tempfile().unwrap();
             let mut command = program();
             command.args(["demo", "--listen", "127.0.0.1:0", "--backend-port", &first.to_string()]);
+            command.args(["--admin", "127.0.0.1:0"]);
             command.stdout(out.try_clone().unwrap());
             let mut daemon = Daemon::spawn(command);
             let started = wait_for("the demo to start or to fail", || {

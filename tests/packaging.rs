@@ -103,7 +103,7 @@ fn every_key_stands_in_the_readme() {
     let readme = read("README.md");
     let (_, chapter) = readme.split_once("## Configuration").expect("there is a chapter");
     let (chapter, _) = chapter.split_once("### Coming from").expect("the chapter has an end");
-    let text = "[global]\nx=1\n[listener.web]\nbind=':1'\nx=1\n[pool.web]\nx=1\n\
+    let text = "[global]\nx=1\n[admin]\nlisten=':2'\nx=1\n[listener.web]\nbind=':1'\nx=1\n[pool.web]\nx=1\n\
                 backends=[{ address='a:1', x=1 }]\n[pool.web.health]\nx=1\n";
     let refusal = config::parse("every table", text).expect_err("x is no key").to_string();
     let mut keys = 0;

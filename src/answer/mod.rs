@@ -45,6 +45,9 @@ pub enum Next {
     /// Do not read, but call [`Answer::receive`] again with no input: more is owed for what was
     /// received already. No event will announce this.
     Again,
+    /// Do not read: a question stands that is answered by whoever owns what is asked for. Only
+    /// answerers that say so ask.
+    Ask,
     /// Shut down writing, then read and drop what the peer still sends, for a limited time, and
     /// close. Closing with unread input resets the connection, and the peer may lose the answer.
     Close,
@@ -78,11 +81,11 @@ impl Answer for Answerer {
 
 /// Input that waits until the output before it has been written.
 #[derive(Debug, Clone, Default)]
-struct Backlog(Vec<u8>);
+pub(crate) struct Backlog(Vec<u8>);
 
 impl Backlog {
     /// What is to be answered now: that which waited, then `input`. Nothing waits afterwards.
-    fn join<'a>(&mut self, input: &'a [u8]) -> Cow<'a, [u8]> {
+    pub(crate) fn join<'a>(&mut self, input: &'a [u8]) -> Cow<'a, [u8]> {
         if self.0.is_empty() {
             return Cow::Borrowed(input);
         }
@@ -92,7 +95,7 @@ impl Backlog {
     }
 
     /// Keeps what could not be answered yet, and says so.
-    fn keep(&mut self, rest: &[u8]) -> Next {
+    pub(crate) fn keep(&mut self, rest: &[u8]) -> Next {
         self.0.extend_from_slice(rest);
         if self.0.is_empty() { Next::Continue } else { Next::Again }
     }
@@ -125,6 +128,7 @@ mod tests {
                 match next {
                     Next::Continue => break,
                     Next::Again => input = &[],
+                    Next::Ask => panic!("nobody answers"),
                     Next::Close => return (sent, Next::Close),
                 }
             }

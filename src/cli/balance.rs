@@ -1,5 +1,6 @@
 //! The commands that balance: `run` and `demo`.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -91,6 +92,9 @@ struct Common {
     /// response-time, resource or first
     #[arg(long, value_name = "NAME", value_parser = balance_by_name)]
     balance: Option<Policy>,
+    /// Address of the admin interface: HOST:PORT on this machine, or unix:PATH
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<BindAddress>,
     /// Log one line for each ended connection
     #[arg(long)]
     access_log: bool,
@@ -111,6 +115,7 @@ impl Common {
             policy: self.balance,
             access_log: self.access_log.then_some(AccessLog::Close),
             log_format: self.log_format,
+            admin: self.admin.clone(),
         }
     }
 
@@ -160,10 +165,13 @@ impl TypedDemo {
             );
             return Err(conflict("demo", &message));
         }
+        let admin = self.common.admin.clone();
+        let on_loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, ADMIN_PORT));
+        let admin = admin.unwrap_or(BindAddress::Inet(on_loopback));
         Ok(Demo {
             listen: self.listen,
             backend_ports,
-            overrides: self.common.overrides(),
+            overrides: Overrides { admin: Some(admin), ..self.common.overrides() },
             level: self.common.level(),
         })
     }
@@ -182,6 +190,9 @@ fn log_formats() -> impl TypedValueParser<Value = LogFormat> {
     PossibleValuesParser::new(LOG_FORMATS).try_map(|name| log_format_by_name(&name))
 }
 
+/// Of the demo's admin interface, and where clients look for one.
+const ADMIN_PORT: u16 = 9930;
+
 pub(super) const RUN_USAGE: &str = "evenkeel run [OPTIONS] [-l ADDR]... BACKEND...
        evenkeel run [OPTIONS] -c FILE";
 
@@ -192,7 +203,7 @@ Examples:
   evenkeel run -l unix:/run/front.sock unix:/run/app1.sock unix:/run/app2.sock
   evenkeel run -c evenkeel.toml --access-log
 
---balance, --access-log and --log-format hold over the file; `resource` needs one with agents.
+--admin, --balance, --access-log and --log-format hold over it; `resource` needs one with agents.
 RUST_LOG holds over -q and -v.
 TERM and INT let live connections finish and exit with 0, or with 5 when they had to be cut.
 Other exit codes: 1 failed, 2 usage, 3 configuration invalid, 4 an address could not be bound.";
@@ -204,5 +215,6 @@ Examples:
 
 In another terminal:
   echo hello | nc -N 127.0.0.1 3030
+  curl http://127.0.0.1:9930/targets
 
 Ctrl-C ends it.";

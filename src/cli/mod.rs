@@ -200,7 +200,8 @@ mod tests {
     fn options_are_overrides_and_a_level() {
         let none = run("evenkeel run -c x");
         assert_eq!((none.overrides, none.level), (Overrides::default(), LevelFilter::Info));
-        let all = run("evenkeel run -c x --access-log --log-format json --balance resource -q");
+        let line = "evenkeel run -c x --access-log --log-format json --balance resource -q";
+        let all = run(&format!("{line} --admin unix:/a"));
         assert_eq!(all.level, LevelFilter::Warn);
         assert_eq!(
             all.overrides,
@@ -208,6 +209,7 @@ mod tests {
                 policy: Some(Policy::Resource),
                 access_log: Some(AccessLog::Close),
                 log_format: Some(LogFormat::Json),
+                admin: Some(BindAddress::Unix("/a".into())),
             }
         );
         assert_eq!(run("evenkeel run -c x -v").level, LevelFilter::Debug);
@@ -253,6 +255,7 @@ mod tests {
         };
         assert_eq!(demo.backend_ports, [65533, 65534, 65535]);
         assert_eq!(demo.listen.to_string(), "127.0.0.1:3030");
+        assert_eq!(demo.overrides.admin, Some("127.0.0.1:9930".parse().unwrap()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::problem::{Complaint, Severity, Span, quote, render_arguments};
 use super::section::title;
 use super::semantics;
 use super::{
-    AccessLog, Backend, BindAddress, Config, Listener, LoadError, LogFormat, Policy, Pool,
+    AccessLog, Admin, Backend, BindAddress, Config, Listener, LoadError, LogFormat, Policy, Pool,
 };
 
 /// What options of the command line say over the file or the defaults.
@@ -24,6 +24,8 @@ pub struct Overrides {
     pub access_log: Option<AccessLog>,
     /// `--log-format`.
     pub log_format: Option<LogFormat>,
+    /// `--admin`; a token that the file names goes on to hold.
+    pub admin: Option<BindAddress>,
 }
 
 impl Config {
@@ -83,7 +85,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// A policy that a pool is not made for: `resource` without agents.
+    /// A policy that a pool is not made for: `resource` without agents. An admin address that needs
+    /// a token, without one.
     pub fn apply(&mut self, overrides: &Overrides) -> Result<(), LoadError> {
         if let Some(policy) = overrides.policy {
             for pool in &mut self.pools {
@@ -95,6 +98,16 @@ impl Config {
                     pool.policy = policy;
                 }
             }
+        }
+        if let Some(listen) = &overrides.admin {
+            let admin = match self.admin.take() {
+                Some(admin) => Admin { listen: listen.clone(), ..admin },
+                None => Admin::new(listen.clone()),
+            };
+            if let Some(complaint) = admin.check_token() {
+                return Err(LoadError::Unfit(format!("command line: {complaint}\n")));
+            }
+            self.admin = Some(admin);
         }
         if let Some(access_log) = overrides.access_log {
             self.global.access_log = access_log;
@@ -279,11 +292,38 @@ mod tests {
             policy: Some(Policy::First),
             access_log: Some(AccessLog::Close),
             log_format: Some(LogFormat::Json),
+            admin: Some("127.0.0.1:9930".parse().unwrap()),
         };
         config.apply(&all).unwrap();
+        assert_eq!(config.admin.unwrap().listen.to_string(), "127.0.0.1:9930");
         assert_eq!(config.global.access_log, AccessLog::Close);
         assert_eq!(config.global.log_format, LogFormat::Json);
         assert_eq!(config.pools[0].policy, Policy::First);
+    }
+
+    #[test]
+    fn an_admin_address_for_everybody_needs_the_token_of_the_file() {
+        let over = |address: &str| {
+            let admin = Some(address.parse().unwrap());
+            Overrides { admin, ..Overrides::default() }
+        };
+        let listen = [BindAddress::Any(3030)];
+        let mut config = Config::from_arguments(&listen, &["a:1".parse().unwrap()]).unwrap();
+        for open in [":9930", "0.0.0.0:9930", "192.0.2.1:9930", "[::]:9930", "lb.example:9930"] {
+            let refusal = config.apply(&over(open)).expect_err(open).to_string();
+            let start = format!("command line: the admin address `{open}` can be reached");
+            assert!(refusal.starts_with(&start), "{refusal}");
+            assert!(refusal.contains("write \"127.0.0.1:9930\", or set `token_file`"), "{refusal}");
+        }
+        for private in ["127.0.0.2:9930", "[::1]:9930", "localhost:9930", "unix:/run/admin.sock"] {
+            config.apply(&over(private)).expect(private);
+        }
+        let token = "s3cret".parse().unwrap();
+        let token_file = Some("token".into());
+        let old = Admin { token: Some(token), token_file, ..Admin::new(BindAddress::Any(1)) };
+        config.admin = Some(old.clone());
+        config.apply(&over(":9930")).unwrap();
+        assert_eq!(config.admin, Some(Admin { listen: BindAddress::Any(9930), ..old }));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use toml::de::DeTable;
 
 use super::Global;
+use super::admin::admin;
 use super::choice::{ACCESS_LOG, LOG_FORMAT};
 use super::draft::{Draft, Report};
 use super::listeners::listener;
@@ -25,6 +26,7 @@ pub(super) fn read(root: &DeTable<'_>, report: &mut Report) -> Draft {
                     draft.global = global(table, report);
                 }
             }
+            "admin" => draft.admin = admin(entry, report),
             "listener" => {
                 let (tables, sound) = named(entry, LISTENER_FORM, report);
                 draft.incomplete |= !sound;
@@ -47,13 +49,13 @@ pub(super) fn read(root: &DeTable<'_>, report: &mut Report) -> Draft {
 
 /// Reports a top-level name that means nothing; whether a known one was probably meant.
 fn unknown_table(entry: Entry<'_>, report: &mut Report) -> bool {
-    let near = nearest(entry.name(), ["global", "listener", "pool"]);
+    let near = nearest(entry.name(), ["global", "admin", "listener", "pool"]);
     let cure = match (near, entry.name()) {
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, "backend" | "backends") => {
             "backends are listed in their pool: [pool.NAME] with backends = [\"HOST:PORT\"]".into()
         }
-        (None, _) => "known tables are [global], [listener.NAME] and [pool.NAME]".into(),
+        (None, _) => "known tables are [global], [admin], [listener.NAME] and [pool.NAME]".into(),
     };
     let what = if entry.value().get_ref().is_table() { "table" } else { "key" };
     let message = format!("unknown {what} {} at the top level", quote(entry.name()));

@@ -5,12 +5,13 @@
 //! because only the first may be complained about as missing.
 
 use super::problem::{Problem, Span};
-use super::{Global, Listener, Pool};
+use super::{Admin, Global, Listener, Pool};
 
 /// Everything that was read from a file or a command line.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) global: Global,
+    pub(super) admin: Option<AdminDraft>,
     pub(super) listeners: Vec<ListenerDraft>,
     pub(super) pools: Vec<PoolDraft>,
     /// Whether nothing can be concluded from what is absent, because part of the text could not
@@ -18,6 +19,13 @@ pub(super) struct Draft {
     pub(super) incomplete: bool,
     /// Where more could be added: the end of the text.
     pub(super) end: usize,
+}
+
+/// The admin table as written.
+#[derive(Debug)]
+pub(super) struct AdminDraft {
+    pub(super) admin: Admin,
+    pub(super) places: Places,
 }
 
 /// One listener as written; the index of its pool is not known yet.

@@ -1,7 +1,8 @@
 //! Reading a configuration file: bytes, text, document, draft, configuration.
 //!
-//! The only file of `config` that touches the file system. A file that cannot be read and one
-//! that says something wrong are both a [`LoadError`], which prints everything there is to say.
+//! Besides `admin.rs`, which reads a token, the only file of `config` that touches the file system.
+//! A file that cannot be read and one that says something wrong are both a [`LoadError`], which
+//! prints everything there is to say.
 
 use std::fmt;
 use std::fs::File;
@@ -12,7 +13,7 @@ use toml::de::DeTable;
 
 use super::address::{BackendAddress, BindAddress};
 use super::document;
-use super::draft::{Draft, Report};
+use super::draft::{AdminDraft, Draft, Report};
 use super::problem::{Complaint, Lines, Problem, Severity, Span, render};
 use super::semantics;
 use super::syntax;
@@ -74,7 +75,7 @@ pub fn load(path: &Path) -> Result<Loaded, LoadError> {
     }
 }
 
-/// Checks a text; `file_name` is what problems call it.
+/// Checks a text, and the token file that it names; `file_name` is what problems call it.
 ///
 /// # Errors
 ///
@@ -126,6 +127,7 @@ impl From<Draft> for Config {
     fn from(draft: Draft) -> Self {
         Self {
             global: draft.global,
+            admin: draft.admin.map(|draft| draft.admin),
             listeners: draft.listeners.into_iter().map(|l| l.listener).collect(),
             pools: draft.pools.into_iter().map(|p| p.pool).collect(),
         }
@@ -163,6 +165,11 @@ fn mentions(draft: &Draft) -> Vec<Mention> {
     let mut mention = |host: &String, port: &u16, span: &Span| {
         names.push(Mention { host: host.clone(), port: *port, span: span.clone() });
     };
+    if let Some(AdminDraft { admin, places }) = &draft.admin
+        && let (BindAddress::Name { host, port }, Some(span)) = (&admin.listen, places.of("listen"))
+    {
+        mention(host, port, &span);
+    }
     for listener in &draft.listeners {
         for (bind, span) in listener.listener.bind.iter().zip(listener.bind.items()) {
             if let BindAddress::Name { host, port } = bind {

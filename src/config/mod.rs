@@ -9,6 +9,7 @@
 //! defaults stand in the `Default` impls of this file, of `pool` and of `health`, nowhere else.
 
 mod address;
+mod admin;
 mod arguments;
 mod backends;
 mod bytes;
@@ -33,10 +34,12 @@ mod section;
 mod semantics;
 mod status;
 mod syntax;
+mod token;
 
 use std::time::Duration;
 
 pub use address::{BackendAddress, BindAddress};
+pub use admin::{Admin, read_token};
 pub use arguments::Overrides;
 pub use choice::{LOG_FORMATS, balance_by_name, log_format_by_name};
 pub use duration::parse_duration;
@@ -45,12 +48,15 @@ pub use load::{LoadError, Loaded, Mention, load, parse};
 pub use network::Network;
 pub use pool::{Backend, OnDown, OnUnavailable, Policy, Pool, ProxyVersion, Timing};
 pub use problem::{Complaint, Problem, Severity, Span, render};
+pub use token::Token;
 
 /// Everything the program is told: checked, consistent, ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// What holds for the whole process.
     pub global: Global,
+    /// Where the admin interface listens; `None`: nowhere.
+    pub admin: Option<Admin>,
     /// At least one, in the order of the file.
     pub listeners: Vec<Listener>,
     /// At least one, in the order of the file.

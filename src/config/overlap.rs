@@ -137,7 +137,7 @@ fn canonical_host(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }
 
-fn is_localhost(host: &str) -> bool {
+pub(super) fn is_localhost(host: &str) -> bool {
     canonical_host(host) == "localhost"
 }
 

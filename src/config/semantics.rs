@@ -11,7 +11,7 @@ use super::draft::{Draft, Report};
 use super::nearest::nearest;
 use super::problem::{Complaint, quote};
 use super::section::title;
-use super::{health_rules, listener_rules, overlap, pool_rules};
+use super::{admin, health_rules, listener_rules, overlap, pool_rules};
 
 /// Checks the whole draft and resolves the pool of each listener.
 pub(super) fn check(draft: &mut Draft, report: &mut Report) {
@@ -26,6 +26,7 @@ pub(super) fn check(draft: &mut Draft, report: &mut Report) {
         check_presence(draft, report);
     }
     resolve_pools(draft, report);
+    admin::check(draft, report);
     check_overlap(draft, report);
     check_loops(draft, report);
 }

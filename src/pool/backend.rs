@@ -255,6 +255,7 @@ impl Backend {
         let turn = self.health.observe(passed, thresholds);
         if let Some(turn) = turn {
             self.damping.turned(turn, now);
+            self.counters.turns += 1;
         }
         turn
     }
@@ -341,6 +342,8 @@ pub struct Counters {
     pub failures: u64,
     /// Connections on which it did not say a byte in time.
     pub silences: u64,
+    /// How often its probes found it up or down when it was not before.
+    pub turns: u64,
 }
 
 /// Whether it is among those that should get clients.

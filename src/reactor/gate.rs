@@ -22,10 +22,11 @@ impl Reactor {
         let number = self.acceptors[acceptor].1;
         self.stats.accepted += 1;
         let listener = &mut self.listeners[number];
+        listener.accepted += 1;
         let route = match &listener.service {
             Service::Balance(route) => *route,
             Service::Answer { answer, delay } => {
-                self.guests.admit(socket, answer.clone(), *delay, self.poll.registry());
+                self.guests.admit(socket, answer.clone(), *delay, (self.now, self.poll.registry()));
                 return;
             }
         };

@@ -1,8 +1,10 @@
-//! Clients that this process answers itself: the test backends.
+//! Clients that this process answers itself: of the test backends, and of the admin address.
 //!
-//! A guest is one socket and one [`Answerer`]. What it sends is fed to the answerer, and the answer
+//! A guest is one socket and one [`Answer`]er. What it sends is fed to the answerer, and the answer
 //! is written before anything else is read, so a guest's memory is bounded by one answer. With a
-//! delay, each answer waits that long before it is written.
+//! delay, each answer waits that long before it is written. With patience, a guest that has not
+//! sent a request or taken its answer in that time is closed. Some questions only the reactor can
+//! answer: whoever has one stands in line until [`Guests::reply`].
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -12,41 +14,69 @@ use slab::Slab;
 
 use super::socket::Socket;
 use super::token::Source;
-use crate::answer::{Answer, Answerer, Next};
+use crate::answer::{Answer, Next};
 use crate::pair::endpoint::{Endpoint, Ready, Received};
 use crate::timers::Timers;
 
-/// All guests.
-#[derive(Debug, Default)]
-pub(super) struct Guests {
-    slab: Slab<Guest>,
+/// All guests of one kind.
+#[derive(Debug)]
+pub(super) struct Guests<A> {
+    slab: Slab<Guest<A>>,
     queue: VecDeque<usize>,
+    asking: VecDeque<usize>,
     timers: Timers,
+    terms: Terms,
 }
 
-impl Guests {
+/// What holds for all guests of one kind.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    /// What their events are named.
+    pub(super) source: fn(usize) -> Source,
+    /// How long a guest may take to send a request, and to take an answer.
+    pub(super) patience: Option<Duration>,
+}
+
+impl<A: Answer> Guests<A> {
+    pub(super) fn new(terms: Terms) -> Self {
+        Self {
+            slab: Slab::new(),
+            queue: VecDeque::new(),
+            asking: VecDeque::new(),
+            timers: Timers::default(),
+            terms,
+        }
+    }
+
     /// Takes a client in.
     pub(super) fn admit(
         &mut self,
         mut socket: Socket,
-        answer: Answerer,
+        answer: A,
         delay: Duration,
-        registry: &Registry,
+        (now, registry): (Instant, &Registry),
     ) {
         let entry = self.slab.vacant_entry();
-        if socket.register(registry, Source::Guest(entry.key()).into()).is_err() {
+        let slot = entry.key();
+        if socket.register(registry, (self.terms.source)(slot).into()).is_err() {
             return;
         }
+        let deadline = self.terms.patience.map(|patience| now + patience);
         entry.insert(Guest {
             end: Endpoint::new(socket, Ready::WRITABLE),
             answer,
             delay,
+            patience: self.terms.patience,
             output: Vec::new(),
             written: 0,
             stage: Stage::Talking(Next::Continue),
             wake: None,
+            deadline,
             queued: false,
         });
+        if let Some(deadline) = deadline {
+            self.timers.arm(slot, deadline);
+        }
     }
 
     pub(super) fn mark(&mut self, slot: usize, ready: Ready) {
@@ -68,20 +98,47 @@ impl Guests {
             let Some(slot) = self.queue.pop_front() else { return };
             let Some(guest) = self.slab.get_mut(slot) else { continue };
             guest.queued = false;
-            match guest.work(now, &mut scratch[..space]) {
-                Progress::Waiting => {
-                    if let Some(wake) = guest.wake {
-                        self.timers.arm(slot, wake);
-                    }
-                }
+            let progress = guest.work(now, &mut scratch[..space]);
+            if let Some(due) = guest.next_deadline(now) {
+                self.timers.arm(slot, due);
+            }
+            match progress {
+                Progress::Waiting => {}
+                Progress::Asking if self.asking.contains(&slot) => {}
+                Progress::Asking => self.asking.push_back(slot),
                 Progress::Again => self.mark(slot, Ready::NONE),
                 Progress::Over => drop(self.slab.remove(slot)),
             }
         }
     }
 
+    /// Lets the first in line be answered; false if nobody is.
+    pub(super) fn reply(
+        &mut self,
+        now: Instant,
+        answer: impl FnOnce(&mut A, &mut Vec<u8>) -> Next,
+    ) -> bool {
+        while let Some(slot) = self.asking.pop_front() {
+            // One that has left meanwhile may have a successor, who asks nothing yet.
+            let Some(guest) = self.slab.get_mut(slot).filter(|guest| guest.is_asking()) else {
+                continue;
+            };
+            let next = answer(&mut guest.answer, &mut guest.output);
+            guest.reply(next, now);
+            guest.deadline = guest.patience.map(|patience| now + patience);
+            self.mark(slot, Ready::NONE);
+            return true;
+        }
+        false
+    }
+
     pub(super) fn queued(&self) -> usize {
         self.queue.len()
+    }
+
+    /// How many stand in line for an answer, at most.
+    pub(super) fn asking(&self) -> usize {
+        self.asking.len()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -94,15 +151,18 @@ impl Guests {
 }
 
 #[derive(Debug)]
-struct Guest {
+struct Guest<A> {
     end: Endpoint<Socket>,
-    answer: Answerer,
+    answer: A,
     delay: Duration,
+    patience: Option<Duration>,
     output: Vec<u8>,
     written: usize,
     stage: Stage,
     /// When a delayed answer may go, or a farewell has lasted long enough.
     wake: Option<Instant>,
+    /// When our patience ends.
+    deadline: Option<Instant>,
     queued: bool,
 }
 
@@ -117,15 +177,27 @@ enum Stage {
 
 enum Progress {
     Waiting,
+    Asking,
     Again,
     Over,
 }
 
-impl Guest {
+impl<A: Answer> Guest<A> {
+    fn is_asking(&self) -> bool {
+        matches!(self.stage, Stage::Talking(Next::Ask))
+    }
+
+    fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        [self.wake.filter(|&wake| wake > now), self.deadline].into_iter().flatten().min()
+    }
+
     fn work(&mut self, now: Instant, space: &mut [u8]) -> Progress {
         for _ in 0..ROUNDS {
             match self.stage {
                 Stage::Leaving(until) if until <= now => return Progress::Over,
+                Stage::Talking(_) if self.deadline.is_some_and(|deadline| deadline <= now) => {
+                    return Progress::Over;
+                }
                 Stage::Talking(_) if self.wake.is_some_and(|wake| wake > now) => {
                     return Progress::Waiting;
                 }
@@ -133,12 +205,13 @@ impl Guest {
             }
             if self.written < self.output.len() {
                 match self.write() {
-                    Some(true) => {}
+                    Some(true) => self.deadline = self.patience.map(|patience| now + patience),
                     Some(false) => return Progress::Waiting,
                     None => return Progress::Over,
                 }
             }
             match self.stage {
+                Stage::Talking(Next::Ask) => return Progress::Asking,
                 Stage::Talking(Next::Again) => {
                     let next = self.answer.receive(&[], &mut self.output);
                     self.reply(next, now);
@@ -146,7 +219,7 @@ impl Guest {
                 Stage::Talking(Next::Close) => {
                     self.end.finish();
                     self.stage = Stage::Leaving(now + FAREWELL);
-                    self.wake = Some(now + FAREWELL);
+                    (self.wake, self.deadline) = (Some(now + FAREWELL), None);
                 }
                 Stage::Talking(Next::Continue) | Stage::Leaving(_) => {
                     if !self.end.ready().has(Ready::READABLE) {
@@ -185,15 +258,14 @@ impl Guest {
             (Received::Bytes { count, last }, Stage::Talking(_)) => {
                 let mut next = self.answer.receive(&space[..count], &mut self.output);
                 if last {
-                    self.answer.end(&mut self.output);
-                    next = Next::Close;
+                    next = self.answer.end(&mut self.output);
                 }
                 self.reply(next, now);
                 false
             }
             (Received::End, Stage::Talking(_)) => {
-                self.answer.end(&mut self.output);
-                self.reply(Next::Close, now);
+                let next = self.answer.end(&mut self.output);
+                self.reply(next, now);
                 false
             }
         }

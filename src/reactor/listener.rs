@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -131,7 +131,20 @@ impl Listening {
             BindAddress::Inet(address) => Ok(vec![bind_inet(*address, options)?]),
             BindAddress::Any(port) => Ok(vec![bind_any(*port, options)?]),
             BindAddress::Name { host, port } => bind_all(look_up(host, *port)?, options),
-            BindAddress::Unix(path) => Ok(vec![bind_unix(path)?]),
+            BindAddress::Unix(path) => Ok(vec![bind_unix(path, |path| UnixListener::bind(path))?]),
+        }
+    }
+
+    /// The same for an address that tells secrets: a unix socket is for its user and group only.
+    ///
+    /// # Errors
+    /// When the name does not resolve, or an address cannot be bound.
+    pub(super) fn bind_for_admin(address: &BindAddress, backlog: u32) -> io::Result<Vec<Self>> {
+        match address {
+            BindAddress::Unix(path) => Ok(vec![bind_unix(path, listen_for_group)?]),
+            BindAddress::Inet(_) | BindAddress::Any(_) | BindAddress::Name { .. } => {
+                Self::bind(address, backlog, false)
+            }
         }
     }
 
@@ -274,12 +287,15 @@ fn listening_socket(address: SocketAddr, options: Options) -> io::Result<socket2
 
 /// A socket file that nobody listens on is left from a process that did not end well: replace it.
 /// Anything else that has the name is left alone.
-fn bind_unix(path: &Path) -> io::Result<Listening> {
+fn bind_unix(
+    path: &Path,
+    listen: impl Fn(&Path) -> io::Result<UnixListener>,
+) -> io::Result<Listening> {
     let listening = |socket| {
         let file = identity(path);
         Listening::Unix { socket, path: path.to_owned(), file }
     };
-    match UnixListener::bind(path) {
+    match listen(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
                 let text = "there is a file of that name that is no socket; remove it, or choose \
@@ -293,10 +309,22 @@ fn bind_unix(path: &Path) -> io::Result<Listening> {
                 return Err(error);
             }
             std::fs::remove_file(path)?;
-            UnixListener::bind(path).map(listening)
+            listen(path).map(listening)
         }
         outcome => outcome.map(listening),
     }
+}
+
+/// The file never has another mode, not even for a moment: Linux gives it that of the socket, less
+/// the umask.
+fn listen_for_group(path: &Path) -> io::Result<UnixListener> {
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::from_raw_mode(GROUP_ONLY))?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(GROUP_ONLY))?;
+    socket.listen(i32::from(u8::MAX))?;
+    Ok(UnixListener::from_std(socket.into()))
 }
 
 /// Which file a path leads to: its device and number.
@@ -304,6 +332,7 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
+const GROUP_ONLY: u32 = 0o660;
 const HANDED_BACKLOG: u32 = 4096;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);

@@ -6,6 +6,7 @@
 //! until the kernel says would-block.
 
 mod abandoned;
+mod admin;
 mod connect;
 mod gate;
 mod guests;
@@ -27,6 +28,7 @@ mod start;
 mod terms;
 mod token;
 mod verdicts;
+mod view;
 mod waiting;
 
 use std::io;
@@ -44,6 +46,7 @@ use crate::pool::Pool;
 use crate::pool::prober::Prober;
 use crate::pool::waiting::Room;
 use crate::stats::Stats;
+use admin::Admin;
 use gate::TurnedAway;
 use guests::Guests;
 use listener::Acceptor;
@@ -88,7 +91,8 @@ pub struct Reactor {
     cuts_down: Vec<bool>,
     abandoned: Vec<(usize, u64)>,
     parting: Parting,
-    guests: Guests,
+    guests: Guests<Answerer>,
+    admin: Admin,
     prober: Prober<polls::User>,
     polls: Polls,
     probes: Probes,
@@ -141,6 +145,7 @@ impl Reactor {
         self.relay();
         self.watch();
         self.expire();
+        self.administer();
         self.cut_abandoned();
         self.attend();
         Ok(())
@@ -179,6 +184,8 @@ impl Reactor {
                 Some(Source::Probe(slot)) => self.probes.mark(slot, ready),
                 Some(Source::Parting(slot)) => self.parting.mark(slot, ready),
                 Some(Source::Guest(slot)) => self.guests.mark(slot, ready),
+                Some(Source::Admin(slot)) => self.admin.mark(slot, ready),
+                Some(Source::AdminAcceptor(number)) => self.admin.mark_acceptor(number),
                 // The resolver's answers are looked for every turn; its event only ends the sleep.
                 Some(Source::Resolver) | None => {}
             }
@@ -246,6 +253,7 @@ impl Reactor {
         self.pairs.is_busy()
             || !self.abandoned.is_empty()
             || self.guests.queued() > 0
+            || self.admin.has_work(self.now)
             || self.lifecycle == Lifecycle::Ending
             || (self.lifecycle != Lifecycle::Running && self.live() == 0)
             || self.can_accept()
@@ -265,6 +273,7 @@ impl Reactor {
             self.pairs.next_deadline(),
             self.pairs.silences.next(),
             self.guests.next_deadline(),
+            self.admin.next_deadline(self.now),
             self.parting.next(),
             self.lifecycle.deadline(),
             self.drain_note,
@@ -299,6 +308,9 @@ struct Listener {
     away: TurnedAway,
     most: usize,
     active: usize,
+    accepted: u64,
+    bytes_received: u64,
+    bytes_sent: u64,
 }
 
 #[derive(Debug)]

@@ -33,6 +33,9 @@ impl Reactor {
                     Accepted::Failed => {}
                     Accepted::Exhausted(error) => {
                         self.stats.accept_pauses += 1;
+                        let until = self.acceptors[number].0.paused_until(self.now);
+                        let until = until.unwrap_or(self.now);
+                        self.stats.accept_paused += until.saturating_duration_since(self.now);
                         self.tell_shortage(&error);
                     }
                 }
@@ -107,12 +110,31 @@ impl Reactor {
     pub(super) fn advance(&mut self, slot: usize) {
         loop {
             let route = self.route(slot);
+            let before = self.moved(slot);
             let step = self.pairs.step(slot, self.now, &route);
+            self.count_bytes(slot, before);
             self.note_answer(slot);
             if !self.carry_out(slot, step) {
                 return;
             }
         }
+    }
+
+    /// Bytes that a pair has moved, towards its backend and towards its client.
+    fn moved(&self, slot: usize) -> (u64, u64) {
+        let pair = &self.pairs.get(slot).pair;
+        (pair.bytes(Direction::ToBackend), pair.bytes(Direction::ToClient))
+    }
+
+    /// Counts as they move, not when a connection ends: some last for days.
+    fn count_bytes(&mut self, slot: usize, (received, sent): (u64, u64)) {
+        let (all_received, all_sent) = self.moved(slot);
+        let (received, sent) = (all_received - received, all_sent - sent);
+        self.stats.bytes_received += received;
+        self.stats.bytes_sent += sent;
+        let listener = &mut self.listeners[self.pairs.get(slot).listener()];
+        listener.bytes_received += received;
+        listener.bytes_sent += sent;
     }
 
     /// Does what a step asks for; true when the pair is to be stepped again at once.
@@ -182,8 +204,6 @@ impl Reactor {
         if reason.is_refusal() {
             self.tell_refusal(entry.listener(), entry.client, reason);
         }
-        self.stats.bytes_received += entry.pair.bytes(Direction::ToBackend);
-        self.stats.bytes_sent += entry.pair.bytes(Direction::ToClient);
         if self.access_log != AccessLog::Off {
             let name = &self.listeners[entry.listener()].name;
             Access::new(&entry, name, &self.pools[pool], self.now).ended(reason);

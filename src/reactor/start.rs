@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use mio::{Events, Poll};
 
+use super::admin::Admin;
 use super::gate::{self, TurnedAway};
-use super::guests::Guests;
+use super::guests::{self, Guests};
 use super::limits;
 use super::listener::{Acceptor, Listening};
 use super::pairs::Pairs;
@@ -44,6 +45,9 @@ impl Reactor {
         for pool in &config.pools {
             reactor.add_pool(pool);
         }
+        if let Some(admin) = &config.admin {
+            reactor.admin = Admin::open(admin, reactor.poll.registry())?;
+        }
         for listener in &config.listeners {
             let pool = &config.pools[listener.pool];
             let service = Service::Balance(Route {
@@ -62,7 +66,7 @@ impl Reactor {
             reactor.listeners[number].gate = gate::new(listener, reactor.now);
             for address in &listener.bind {
                 let sockets = Listening::bind(address, listener.backlog, listener.reuse_port)
-                    .map_err(|error| StartError::bind(address, error))?;
+                    .map_err(|error| StartError::bind(address, error, BIND))?;
                 reactor.open(number, sockets).map_err(StartError::System)?;
             }
         }
@@ -83,7 +87,7 @@ impl Reactor {
         let mut reactor = Self::new(&config::Global::default()).map_err(StartError::System)?;
         let sockets = match door {
             Door::Bind(address) => Listening::bind(&address, GUEST_BACKLOG, false)
-                .map_err(|error| StartError::bind(&address, error))?,
+                .map_err(|error| StartError::bind(&address, error, BIND))?,
             Door::Inherit(descriptor) => {
                 vec![Listening::inherit(descriptor).map_err(StartError::System)?]
             }
@@ -120,7 +124,8 @@ impl Reactor {
             cuts_down: Vec::new(),
             abandoned: Vec::new(),
             parting: Parting::default(),
-            guests: Guests::default(),
+            guests: Guests::new(GUESTS),
+            admin: Admin::default(),
             prober: Prober::new(seed()),
             polls: Polls::default(),
             probes: Probes::default(),
@@ -182,6 +187,9 @@ impl Reactor {
             away: TurnedAway::default(),
             most,
             active: 0,
+            accepted: 0,
+            bytes_received: 0,
+            bytes_sent: 0,
         });
         self.listeners.len() - 1
     }
@@ -198,7 +206,8 @@ impl Reactor {
 
     /// Says what is listening, sets the limits that follow, and starts the helper thread.
     fn prepare(&mut self, wanted: Option<usize>) -> Result<(), StartError> {
-        self.max_connections = limits::max_connections(wanted, self.prober.len())?;
+        self.max_connections =
+            limits::max_connections(wanted, self.prober.len() + self.admin.descriptors())?;
         self.resolver.start(self.poll.registry()).map_err(StartError::System)?;
         self.resolver.refresh(self.now);
         for (acceptor, number) in &self.acceptors {
@@ -212,6 +221,9 @@ impl Reactor {
                 ),
                 Service::Answer { .. } => log::info!("listening on {address} (test backend)"),
             }
+        }
+        for address in self.admin.addresses() {
+            log::info!("listening on {address} (admin)");
         }
         log::info!("at most {} connections at once", self.max_connections);
         Ok(())
@@ -236,6 +248,8 @@ pub enum StartError {
         address: String,
         /// What the kernel said.
         error: io::Error,
+        /// Where another address is written.
+        place: &'static str,
     },
     /// There are not enough descriptors for even one connection.
     Descriptors {
@@ -249,19 +263,19 @@ pub enum StartError {
 }
 
 impl StartError {
-    fn bind(address: &BindAddress, error: io::Error) -> Self {
-        Self::Bind { address: address.to_string(), error }
+    pub(super) fn bind(address: &BindAddress, error: io::Error, place: &'static str) -> Self {
+        Self::Bind { address: address.to_string(), error, place }
     }
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bind { address, error } => match error.kind() {
+            Self::Bind { address, error, place } => match error.kind() {
                 io::ErrorKind::AddrInUse => write!(
                     f,
                     "cannot listen on {address}: the address is in use; end the program that \
-                     listens there, or choose another address with -l/--listen or `bind`"
+                     listens there, or choose another address with {place}"
                 ),
                 io::ErrorKind::PermissionDenied => write!(
                     f,
@@ -293,6 +307,10 @@ fn seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
+/// Where addresses for clients are written.
+const BIND: &str = "-l/--listen or `bind`";
+/// Test backends wait for their clients as long as those like.
+const GUESTS: guests::Terms = guests::Terms { source: Source::Guest, patience: None };
 /// Events taken from the kernel in one turn.
 const EVENTS: usize = 1024;
 const GUEST_BACKLOG: u32 = 4096;

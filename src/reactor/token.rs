@@ -21,6 +21,10 @@ pub(super) enum Source {
     Parting(usize),
     /// A client that we answer ourselves, by slot.
     Guest(usize),
+    /// A client of the admin address, by slot.
+    Admin(usize),
+    /// A listening socket of the admin address, by number.
+    AdminAcceptor(usize),
 }
 
 impl From<Source> for Token {
@@ -34,6 +38,8 @@ impl From<Source> for Token {
             Source::Probe(slot) => (4, slot),
             Source::Parting(slot) => (5, slot),
             Source::Guest(slot) => (6, slot),
+            Source::Admin(slot) => (7, slot),
+            Source::AdminAcceptor(index) => (8, index),
         };
         Self(index << KIND_BITS | kind)
     }
@@ -52,12 +58,14 @@ impl Source {
             (4, _) => Some(Self::Probe(index)),
             (5, _) => Some(Self::Parting(index)),
             (6, _) => Some(Self::Guest(index)),
+            (7, _) => Some(Self::Admin(index)),
+            (8, _) => Some(Self::AdminAcceptor(index)),
             _ => None,
         }
     }
 }
 
-const KIND_BITS: u32 = 3;
+const KIND_BITS: u32 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -69,11 +77,12 @@ mod tests {
         for index in [0, 1, 7, 8, 1 << 40] {
             all.extend([Source::Acceptor(index), Source::Client(index), Source::Backend(index)]);
             all.extend([Source::Probe(index), Source::Parting(index), Source::Guest(index)]);
+            all.extend([Source::Admin(index), Source::AdminAcceptor(index)]);
         }
         for source in all {
             assert_eq!(Source::from_token(source.into()), Some(source));
         }
-        assert_eq!(Source::from_token(Token(7)), None);
+        assert_eq!(Source::from_token(Token(15)), None);
         assert_eq!(Source::from_token(Token(2 << KIND_BITS)), None);
     }
 }

@@ -145,6 +145,10 @@ impl Reactor {
                 return;
             }
         };
+        match passed {
+            Some(_) => self.stats.checks_passed += 1,
+            None => self.stats.checks_failed += 1,
+        }
         let change = self.pools[pool].observe(backend, passed, self.now);
         self.tell_change(pool, backend, change, &words);
     }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use evenkeel::config::{
-    AccessLog, Agent, Backend, BackendAddress, BindAddress, Check, Config, Global, Health,
+    AccessLog, Admin, Agent, Backend, BackendAddress, BindAddress, Check, Config, Global, Health,
     HttpCheck, Initial, Listener, LogFormat, Network, OnDown, OnUnavailable, Policy, Pool,
     ProxyVersion, Timing,
 };
@@ -14,8 +14,9 @@ use proptest::sample::select;
 
 pub(crate) fn any_config() -> impl Strategy<Value = Config> {
     let pools = prop::collection::vec(any_pool(), 1..4);
-    (any_global(), pools, prop::collection::vec(any_listener(), 1..5)).prop_map(
-        |(global, mut pools, mut listeners)| {
+    let admin = option::of(any_admin());
+    (any_global(), admin, pools, prop::collection::vec(any_listener(), 1..5)).prop_map(
+        |(global, admin, mut pools, mut listeners)| {
             for (index, pool) in pools.iter_mut().enumerate() {
                 pool.name = format!("Pool-{index}.x");
                 for backend in &mut pool.backends {
@@ -45,9 +46,15 @@ pub(crate) fn any_config() -> impl Strategy<Value = Config> {
                     listener.proxy_protocol_from.clear();
                 }
             }
-            Config { global, listeners, pools }
+            Config { global, admin, listeners, pools }
         },
     )
+}
+
+/// Without a token, which would need a file.
+fn any_admin() -> impl Strategy<Value = Admin> {
+    select(vec!["127.0.0.1:9930", "[::1]:0", "localhost:9930", "unix:/run/admin.sock"])
+        .prop_map(|listen| Admin::new(listen.parse().unwrap()))
 }
 
 fn within(own: Option<u32>, most: Option<usize>) -> Option<u32> {

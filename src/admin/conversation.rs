@@ -1,0 +1,244 @@
+//! One client of the admin address: its requests, answered in their order.
+//!
+//! A request that has come as a whole is kept until the owner of the running state answers it;
+//! nothing behind it is looked at before that. So a client that sends many requests at once has
+//! one answer in memory at a time. What cannot be understood is answered here, and ends it all.
+
+use std::mem;
+
+use super::gate::Gate;
+use super::route::Response;
+use super::snapshot::Snapshot;
+use crate::answer::{Answer, Backlog, Next};
+use crate::http::head::{Persistence, Request};
+use crate::http::reply::CONTINUE;
+use crate::http::requests::{Arrival, Requests};
+
+/// Requests of one client.
+#[derive(Debug)]
+pub struct Conversation {
+    requests: Requests,
+    state: State,
+    backlog: Backlog,
+    /// The client has finished sending.
+    ended: bool,
+}
+
+impl Default for Conversation {
+    fn default() -> Self {
+        Self {
+            requests: Requests::new(MAX_BODY),
+            state: State::Listening,
+            backlog: Backlog::default(),
+            ended: false,
+        }
+    }
+}
+
+impl Conversation {
+    /// Answers the request that stands, after [`Next::Ask`].
+    pub fn answer(
+        &mut self,
+        gate: &Gate,
+        snapshot: impl FnOnce() -> Snapshot,
+        output: &mut Vec<u8>,
+    ) -> Next {
+        let State::Asking(request) = mem::replace(&mut self.state, State::Closed) else {
+            return Next::Close;
+        };
+        let response = Response::to(&request, gate, snapshot);
+        send(&response, request.persistence, request.method == "HEAD", output);
+        if request.persistence == Persistence::Close {
+            return Next::Close;
+        }
+        self.state = State::Listening;
+        Next::Again
+    }
+
+    fn listen(&mut self, input: &[u8], output: &mut Vec<u8>) -> Next {
+        let waiting = self.backlog.join(input);
+        let mut rest = &*waiting;
+        while !rest.is_empty() && matches!(self.state, State::Listening) {
+            let (taken, arrival) = self.requests.read(rest);
+            rest = &rest[taken..];
+            match arrival {
+                Arrival::Nothing => {}
+                Arrival::AwaitsContinue => output.extend_from_slice(CONTINUE),
+                Arrival::Request(request) => self.state = State::Asking(request),
+                Arrival::Refused { refusal, is_head } => {
+                    let response = Response::to_refused(refusal);
+                    send(&response, Persistence::Close, is_head, output);
+                    self.state = State::Closed;
+                }
+            }
+        }
+        match self.state {
+            State::Listening if self.ended => Next::Close,
+            State::Listening => Next::Continue,
+            State::Asking(_) => {
+                self.backlog.keep(rest);
+                Next::Ask
+            }
+            State::Closed => Next::Close,
+        }
+    }
+}
+
+impl Answer for Conversation {
+    fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> Next {
+        match self.state {
+            State::Listening => self.listen(input, output),
+            State::Asking(_) => {
+                self.backlog.keep(input);
+                Next::Ask
+            }
+            State::Closed => Next::Close,
+        }
+    }
+
+    /// What was asked before the end is answered, then the conversation is over.
+    fn end(&mut self, output: &mut Vec<u8>) -> Next {
+        self.ended = true;
+        self.receive(&[], output)
+    }
+}
+
+#[derive(Debug)]
+enum State {
+    /// Before or within a request.
+    Listening,
+    /// A request waits for its answer.
+    Asking(Box<Request>),
+    /// The last answer is out.
+    Closed,
+}
+
+fn send(response: &Response, persistence: Persistence, is_head: bool, output: &mut Vec<u8>) {
+    let reply = response.as_reply();
+    if is_head {
+        reply.head(persistence, output);
+    } else {
+        reply.whole(persistence, output);
+    }
+}
+
+/// Payload of one request.
+pub const MAX_BODY: u64 = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::tests::sample;
+    use super::*;
+    use crate::http::head::MAX_HEAD;
+    use proptest::prelude::*;
+
+    /// Sends `input` in pieces of `size`, then an end; gives what was answered.
+    fn say(input: &[u8], size: usize) -> String {
+        let (mut conversation, gate) = (Conversation::default(), Gate::default());
+        let mut sent = Vec::new();
+        let mut pieces: Vec<Option<&[u8]>> = input.chunks(size).map(Some).collect();
+        pieces.push(None);
+        for piece in pieces {
+            let mut next = match piece {
+                Some(piece) => conversation.receive(piece, &mut sent),
+                None => conversation.end(&mut sent),
+            };
+            loop {
+                next = match next {
+                    Next::Ask => {
+                        let before = sent.len();
+                        let next = conversation.answer(&gate, sample, &mut sent);
+                        assert!(sent.len() > before);
+                        next
+                    }
+                    Next::Again => conversation.receive(&[], &mut sent),
+                    Next::Continue => break,
+                    Next::Close => return String::from_utf8(sent).unwrap(),
+                };
+            }
+        }
+        panic!("it goes on after the end of the stream")
+    }
+
+    fn codes(sent: &str) -> Vec<&str> {
+        // Messages name the version too; only a status follows it with digits.
+        let answers = sent.split("HTTP/1.1 ").skip(1).map(|answer| &answer[..3]);
+        answers.filter(|code| code.bytes().all(|byte| byte.is_ascii_digit())).collect()
+    }
+
+    fn get(path: &str) -> String {
+        format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    }
+
+    #[test]
+    fn pipelined_requests_are_answered_in_their_order() {
+        let post = "POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc";
+        let input = [&get("/health"), &get("/nothing"), post, &get("/targets")].concat();
+        for size in [1, 50, 10_000] {
+            assert_eq!(codes(&say(input.as_bytes(), size)), ["200", "404", "405", "200"]);
+        }
+    }
+
+    #[test]
+    fn an_answer_to_head_has_no_body() {
+        let sent = say(b"HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n", 1000);
+        let whole = say(get("/health").as_bytes(), 1000);
+        assert!(sent.ends_with("\r\n\r\n") && whole.starts_with(&sent), "{sent}");
+    }
+
+    #[test]
+    fn who_wants_to_leave_is_let_go() {
+        let last = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let sent = say([last, &get("/targets")].concat().as_bytes(), 1000);
+        assert_eq!(codes(&sent), ["200"]);
+        assert!(sent.contains("Connection: close\r\n"), "{sent}");
+    }
+
+    #[test]
+    fn what_cannot_be_understood_ends_it_with_an_error_in_json() {
+        let long = format!("GET / HTTP/1.1\r\nHost: x\r\nA: {}\r\n\r\n", "x".repeat(MAX_HEAD));
+        let big = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 65537\r\n\r\n".to_owned();
+        let two = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\
+                   Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            .to_owned();
+        for (bad, code) in [
+            (long, "431"),
+            (big, "413"),
+            (two, "400"),
+            ("\x16\x03\x01".to_owned(), "400"),
+            ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400"),
+            ("GET / HTTP/2.0\r\n\r\n".to_owned(), "505"),
+        ] {
+            // What is smuggled behind it is never looked at.
+            let sent = say([bad.as_str(), &get("/health")].concat().as_bytes(), 1000);
+            assert_eq!(codes(&sent), [code], "{bad}");
+            assert!(sent.contains("Connection: close\r\n") && sent.contains("{\"error\":\""));
+        }
+    }
+
+    #[test]
+    fn a_request_inside_a_body_is_not_answered() {
+        let inner = get("/targets");
+        let outer = format!(
+            "POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{inner}",
+            inner.len()
+        );
+        assert_eq!(codes(&say(outer.as_bytes(), 1000)), ["405"]);
+    }
+
+    #[test]
+    fn a_request_that_was_not_finished_gets_no_answer() {
+        assert_eq!(say(b"GET /health HTTP/1.1\r\nHost: localhost\r\n", 1000), "");
+        assert_eq!(say(b"", 1), "");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_get_the_same_answer_however_they_are_cut(
+            input in "(GET|PUT) /(health|x) HTTP/1.[01]\r\n[a-z:0-9\r\n ]{0,60}\r\n\r\n.{0,40}",
+            size in 1usize..50,
+        ) {
+            prop_assert_eq!(say(input.as_bytes(), size), say(input.as_bytes(), 10_000));
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! What an operator is told over HTTP, without sockets and without a clock.
+//!
+//! [`snapshot`] is the running state as plain values, and at the same time the JSON of
+//! `GET /api/v1/status`: the server writes it, `evenkeel status` reads it back. [`route`] turns a
+//! request and a snapshot into a response, [`metrics`] writes the snapshot for Prometheus,
+//! [`gate`] decides who is answered at all, and [`conversation`] is one client: requests in their
+//! order, one at a time. Reading only: nothing here changes anything.
+
+pub mod conversation;
+pub mod gate;
+pub mod metrics;
+pub mod route;
+pub mod snapshot;
+
+pub use conversation::Conversation;
+pub use gate::Gate;
+pub use snapshot::Snapshot;

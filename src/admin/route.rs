@@ -1,0 +1,280 @@
+//! From a request to a response: which paths there are, and what they answer.
+//!
+//! A snapshot is taken only for a request that is answered with one, so refusals cost little.
+
+use serde_json::json;
+
+use super::gate::{Denial, Gate};
+use super::metrics;
+use super::snapshot::Snapshot;
+use crate::http::head::Request;
+use crate::http::refusal::Refusal;
+use crate::http::reply::{Reply, Status};
+
+/// What is sent back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Response {
+    /// The outcome.
+    pub status: Status,
+    /// The value of Content-Type.
+    pub content_type: &'static str,
+    /// Further fields, with their values.
+    pub fields: Vec<(&'static str, &'static str)>,
+    /// The content.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// The answer to a request.
+    pub fn to(request: &Request, gate: &Gate, snapshot: impl FnOnce() -> Snapshot) -> Self {
+        if let Err(denial) = gate.check_place(request) {
+            return denial.into();
+        }
+        let path = Path::of(request);
+        // Whoever balances over several of us probes this, and counts are no secret.
+        if path != Some(Path::Health)
+            && let Err(denial) = gate.check_token(request)
+        {
+            return denial.into();
+        }
+        let Some(path) = path else {
+            return Self::error(Status::NOT_FOUND, "there is nothing at this path");
+        };
+        if !matches!(request.method.as_str(), "GET" | "HEAD") {
+            let mut response = Self::error(Status::METHOD_NOT_ALLOWED, "this path answers GET");
+            response.fields.push(("Allow", "GET, HEAD"));
+            return response;
+        }
+        match path {
+            Path::Health => health(&snapshot()),
+            Path::Targets => targets(&snapshot()),
+            Path::Metrics => {
+                Self::new(Status::OK, metrics::CONTENT_TYPE, metrics::write(&snapshot()).into())
+            }
+            Path::Status => match serde_json::to_vec(&snapshot()) {
+                Ok(json) => Self::json(Status::OK, json),
+                Err(error) => Self::error(Status::SERVICE_UNAVAILABLE, &error.to_string()),
+            },
+        }
+    }
+
+    /// The answer to what is no acceptable request.
+    #[must_use]
+    pub fn to_refused(refusal: Refusal) -> Self {
+        Self::error(refusal.status(), &refusal.to_string())
+    }
+
+    /// The same in the form that is written.
+    #[must_use]
+    pub fn as_reply(&self) -> Reply<'_> {
+        let Self { status, content_type, fields, body } = self;
+        Reply { status: *status, content_type, fields, body }
+    }
+
+    fn new(status: Status, content_type: &'static str, body: Vec<u8>) -> Self {
+        Self { status, content_type, fields: FIELDS.to_vec(), body }
+    }
+
+    fn json(status: Status, mut body: Vec<u8>) -> Self {
+        body.push(b'\n');
+        Self::new(status, JSON, body)
+    }
+
+    fn error(status: Status, message: &str) -> Self {
+        Self::json(status, json!({ "error": message }).to_string().into())
+    }
+}
+
+impl From<Denial> for Response {
+    fn from(denial: Denial) -> Self {
+        let status = match denial {
+            Denial::Target => Status::BAD_REQUEST,
+            Denial::Host => Status::FORBIDDEN,
+            Denial::Token => Status::UNAUTHORIZED,
+        };
+        let mut response = Self::error(status, &denial.to_string());
+        if denial == Denial::Token {
+            response.fields.push(("WWW-Authenticate", "Bearer"));
+        }
+        response
+    }
+}
+
+/// The paths there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Path {
+    Health,
+    Targets,
+    Metrics,
+    Status,
+}
+
+impl Path {
+    fn of(request: &Request) -> Option<Self> {
+        match request.path() {
+            "/health" => Some(Self::Health),
+            "/targets" => Some(Self::Targets),
+            "/metrics" => Some(Self::Metrics),
+            "/api/v1/status" => Some(Self::Status),
+            _ => None,
+        }
+    }
+}
+
+/// Whether this process takes clients, for those who balance over several.
+fn health(snapshot: &Snapshot) -> Response {
+    let (status, word) = if snapshot.is_draining() {
+        (Status::SERVICE_UNAVAILABLE, "draining")
+    } else {
+        (Status::OK, "healthy")
+    };
+    let healthy = snapshot.backends().filter(|(_, backend)| backend.is_healthy()).count();
+    let json = json!({
+        "status": word,
+        "service": snapshot.service,
+        "targets": snapshot.backends().count(),
+        "healthy": healthy,
+    });
+    Response::json(status, json.to_string().into())
+}
+
+/// The backends of all pools as one flat list.
+fn targets(snapshot: &Snapshot) -> Response {
+    let list = snapshot.backends().map(|(pool, backend)| {
+        let scheme = if backend.address.starts_with("unix:") { "" } else { "tcp://" };
+        json!({
+            "url": format!("{scheme}{}", backend.address),
+            "address": backend.address,
+            "healthy": backend.is_healthy(),
+            "pool": pool.name,
+            "state": backend.state,
+            "weight": backend.weight,
+            "active": backend.active,
+            "total": backend.total,
+        })
+    });
+    let list = serde_json::Value::Array(list.collect());
+    Response::json(Status::OK, list.to_string().into())
+}
+
+/// What is said is true at one moment only, and nothing else than what it says it is.
+const FIELDS: [(&str, &str); 2] =
+    [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")];
+const JSON: &str = "application/json";
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::DRAINING;
+    use super::super::snapshot::tests::sample;
+    use super::*;
+    use crate::http::head::HeadReader;
+    use serde_json::Value;
+
+    fn response(head: &str, token: Option<&str>, snapshot: Snapshot) -> Response {
+        let (_, request) = HeadReader::default().read(head.as_bytes()).unwrap();
+        let gate = Gate::new(Vec::new(), token.map(|text| text.parse().unwrap()));
+        Response::to(&request.unwrap(), &gate, || snapshot)
+    }
+
+    fn ask(method: &str, path: &str) -> Response {
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        response(&head, None, sample())
+    }
+
+    fn json(response: &Response) -> Value {
+        assert_eq!(response.content_type, JSON);
+        assert!(response.body.ends_with(b"\n"));
+        serde_json::from_slice(&response.body).unwrap()
+    }
+
+    #[test]
+    fn health_counts_and_turns_when_draining() {
+        let healthy = ask("GET", "/health");
+        let expected = json!({
+            "status": "healthy", "service": "evenkeel", "targets": 2, "healthy": 1,
+        });
+        assert_eq!((healthy.status, json(&healthy)), (Status::OK, expected));
+        let draining = Snapshot { state: DRAINING.to_owned(), ..sample() };
+        let answer = response("GET /health?x HTTP/1.0\r\n\r\n", None, draining);
+        assert_eq!(answer.status, Status::SERVICE_UNAVAILABLE);
+        assert_eq!(json(&answer)["status"], "draining");
+    }
+
+    #[test]
+    fn targets_are_a_flat_list() {
+        let mut snapshot = sample();
+        snapshot.pools[0].backends[1].address = "unix:/run/a.sock".to_owned();
+        let answer = response("GET /targets HTTP/1.0\r\n\r\n", None, snapshot);
+        assert_eq!(
+            json(&answer),
+            json!([
+                { "url": "tcp://127.0.0.1:5001", "address": "127.0.0.1:5001", "healthy": true,
+                  "pool": "web", "state": "up", "weight": 2, "active": 1, "total": 7 },
+                { "url": "unix:/run/a.sock", "address": "unix:/run/a.sock", "healthy": false,
+                  "pool": "web", "state": "down", "weight": 2, "active": 1, "total": 7 },
+            ])
+        );
+    }
+
+    #[test]
+    fn the_status_is_the_whole_snapshot() {
+        let answer = ask("GET", "/api/v1/status");
+        let read: Snapshot = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(read, sample());
+    }
+
+    #[test]
+    fn metrics_say_what_they_are() {
+        let answer = ask("GET", "/metrics");
+        assert_eq!(answer.content_type, "text/plain; version=0.0.4; charset=utf-8");
+        assert!(answer.body.starts_with(b"# HELP evenkeel_"));
+    }
+
+    #[test]
+    fn every_error_is_json_with_a_fitting_status() {
+        for (method, path, status) in [
+            ("GET", "/nothing", Status::NOT_FOUND),
+            ("GET", "/health/", Status::NOT_FOUND),
+            ("GET", "//health", Status::NOT_FOUND),
+            ("POST", "/health", Status::METHOD_NOT_ALLOWED),
+            ("DELETE", "/api/v1/status", Status::METHOD_NOT_ALLOWED),
+            ("OPTIONS", "/targets", Status::METHOD_NOT_ALLOWED),
+            ("get", "/health", Status::METHOD_NOT_ALLOWED),
+            ("GET", "http://localhost/health", Status::BAD_REQUEST),
+        ] {
+            let answer = ask(method, path);
+            assert_eq!(answer.status, status, "{method} {path}");
+            assert!(json(&answer)["error"].is_string(), "{method} {path}");
+            let allows = answer.fields.contains(&("Allow", "GET, HEAD"));
+            assert_eq!(allows, status == Status::METHOD_NOT_ALLOWED, "{method} {path}");
+        }
+        let refused = Response::to_refused(Refusal::HeadTooLarge);
+        assert_eq!(refused.status.code, 431);
+        assert!(json(&refused)["error"].is_string());
+    }
+
+    #[test]
+    fn a_foreign_host_is_told_nothing() {
+        for path in ["/health", "/api/v1/status", "/nothing"] {
+            let head = format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+            let answer = response(&head, None, sample());
+            assert_eq!(answer.status, Status::FORBIDDEN, "{path}");
+        }
+    }
+
+    #[test]
+    fn with_a_token_only_health_is_open() {
+        for (path, without, with) in
+            [("/health", 200, 200), ("/targets", 401, 200), ("/nothing", 401, 404)]
+        {
+            let ask = |field: &str| {
+                let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{field}\r\n");
+                response(&head, Some("s3cret"), sample())
+            };
+            let (refused, known) = (ask(""), ask("Authorization: Bearer s3cret\r\n"));
+            assert_eq!((refused.status.code, known.status.code), (without, with), "{path}");
+            let challenges = refused.fields.contains(&("WWW-Authenticate", "Bearer"));
+            assert_eq!(challenges, without == 401, "{path}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The running state as plain values, taken at one instant: the JSON of `GET /api/v1/status`.
+//!
+//! Its field names are the contract with scripts. Whatever a reader does not find is the default,
+//! so that programs of different versions understand each other.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that is told of the process.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Snapshot {
+    /// The program.
+    pub service: String,
+    /// Its version.
+    pub version: String,
+    /// `running` or `draining`.
+    pub state: String,
+    /// Since its start.
+    pub uptime_seconds: u64,
+    /// Connections of clients, all listeners together.
+    pub connections: Connections,
+    /// Bytes that clients sent and backends took.
+    pub bytes_received: u64,
+    /// Bytes that backends sent and clients took.
+    pub bytes_sent: u64,
+    /// Probe results.
+    pub health_checks: HealthChecks,
+    /// How long acceptors were told to pause for want of descriptors or memory, in sum.
+    pub accept_paused_seconds: f64,
+    /// In configured order.
+    pub listeners: Vec<Listener>,
+    /// In configured order.
+    pub pools: Vec<Pool>,
+}
+
+/// Connections of clients.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Connections {
+    /// Now.
+    pub active: u64,
+    /// At one time at most.
+    pub limit: u64,
+    /// Accepted since the start.
+    pub total: u64,
+    /// Ended since the start, by the reason in words; every reason is there.
+    pub ended: BTreeMap<String, u64>,
+}
+
+/// Probe results since the start.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HealthChecks {
+    /// Those that passed.
+    pub passed: u64,
+    /// Those that failed.
+    pub failed: u64,
+}
+
+/// One listener.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Listener {
+    /// What it is called.
+    pub name: String,
+    /// The pool it leads to.
+    pub pool: String,
+    /// Where it listens; empty once it does no more.
+    pub addresses: Vec<String>,
+    /// Connections now.
+    pub active: u64,
+    /// Connections at one time at most, if it has a limit of its own.
+    pub limit: Option<u64>,
+    /// Connections accepted since the start.
+    pub total: u64,
+    /// Bytes that its clients sent and backends took.
+    pub bytes_received: u64,
+    /// Bytes that backends sent and its clients took.
+    pub bytes_sent: u64,
+}
+
+/// One pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pool {
+    /// What it is called.
+    pub name: String,
+    /// Whether any backend could serve.
+    pub available: bool,
+    /// In configured order.
+    pub backends: Vec<Backend>,
+}
+
+/// One backend of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Backend {
+    /// As configured.
+    pub address: String,
+    /// In one word of the contract.
+    pub state: String,
+    /// How long it has been in that state.
+    pub state_seconds: u64,
+    /// Why, for people.
+    pub reason: String,
+    /// Its share of new connections.
+    pub weight: u16,
+    /// How much of its weight counts now.
+    pub weight_percent: u16,
+    /// Whether it serves only while no other backend can.
+    pub backup: bool,
+    /// Connections now, those still connecting included.
+    pub active: u64,
+    /// Connections it may have now, if there is a limit.
+    pub limit: Option<u64>,
+    /// Connections ever made.
+    pub total: u64,
+    /// Connects that failed at every address.
+    pub connect_failures: u64,
+    /// How often its probes found it up or down when it was not before.
+    pub health_transitions: u64,
+    /// How often it has gone down again lately, soon after it had come back.
+    pub flaps: u64,
+    /// What its agent says, if there is one.
+    pub agent: Option<String>,
+}
+
+impl Backend {
+    /// Whether it is in rotation.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        self.state == "up"
+    }
+}
+
+impl Snapshot {
+    /// Whether no new clients are taken any more.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.state == DRAINING
+    }
+
+    /// Every backend, with its pool.
+    pub fn backends(&self) -> impl Iterator<Item = (&Pool, &Backend)> {
+        self.pools.iter().flat_map(|pool| pool.backends.iter().map(move |backend| (pool, backend)))
+    }
+}
+
+/// The state of a process that takes clients.
+pub const RUNNING: &str = "running";
+/// The state of a process that is on its way out.
+pub const DRAINING: &str = "draining";
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A pool with one backend up and one down, with two connections.
+    pub(in crate::admin) fn sample() -> Snapshot {
+        let backend = |port: u16, state: &str| Backend {
+            address: format!("127.0.0.1:{port}"),
+            state: state.to_owned(),
+            weight: 2,
+            weight_percent: 100,
+            active: 1,
+            total: 7,
+            connect_failures: 3,
+            health_transitions: 2,
+            ..Backend::default()
+        };
+        Snapshot {
+            service: "evenkeel".to_owned(),
+            version: "0.1.0".to_owned(),
+            state: RUNNING.to_owned(),
+            uptime_seconds: 61,
+            connections: Connections {
+                active: 2,
+                limit: 1000,
+                total: 14,
+                ended: [("client closed".to_owned(), 12), ("idle timeout".to_owned(), 0)].into(),
+            },
+            bytes_received: 10,
+            bytes_sent: 20,
+            health_checks: HealthChecks { passed: 5, failed: 6 },
+            accept_paused_seconds: 1.5,
+            listeners: vec![Listener {
+                name: "web".to_owned(),
+                pool: "web".to_owned(),
+                addresses: vec!["127.0.0.1:3030".to_owned()],
+                active: 2,
+                limit: None,
+                total: 14,
+                bytes_received: 10,
+                bytes_sent: 20,
+            }],
+            pools: vec![Pool {
+                name: "web".to_owned(),
+                available: true,
+                backends: vec![backend(5001, "up"), backend(5002, "down")],
+            }],
+        }
+    }
+
+    #[test]
+    fn what_is_written_can_be_read_back() {
+        let text = serde_json::to_string(&sample()).unwrap();
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), sample());
+    }
+
+    #[test]
+    fn other_versions_may_say_more_or_less() {
+        let text = r#"{"version":"9","new":[1],"pools":[{"name":"a","backends":[{"x":1}]}]}"#;
+        let read: Snapshot = serde_json::from_str(text).unwrap();
+        assert_eq!((read.version.as_str(), read.backends().count()), ("9", 1));
+    }
+}

@@ -1,0 +1,106 @@
+//! The running state, looked at from the admin address.
+
+use std::time::Instant;
+
+use super::listener::Acceptor;
+use super::{Listener, Route, Service};
+use crate::admin::snapshot::{
+    Backend, Connections, DRAINING, HealthChecks, Listener as ListenerSnapshot,
+    Pool as PoolSnapshot, RUNNING, Snapshot,
+};
+use crate::pair::CloseReason;
+use crate::pool::Pool;
+use crate::pool::picker::WHOLE;
+use crate::stats::Stats;
+
+/// What a snapshot is taken of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) now: Instant,
+    pub(super) started: Instant,
+    pub(super) is_draining: bool,
+    /// Connections now, and at most.
+    pub(super) active: usize,
+    pub(super) most: usize,
+    pub(super) stats: &'a Stats,
+    pub(super) acceptors: &'a [(Acceptor, usize)],
+    pub(super) listeners: &'a [Listener],
+    pub(super) pools: &'a [Pool],
+}
+
+impl View<'_> {
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let stats = self.stats;
+        let ended = |reason: CloseReason| (reason.words().to_owned(), stats.count_of(reason));
+        Snapshot {
+            service: env!("CARGO_PKG_NAME").to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: if self.is_draining { DRAINING } else { RUNNING }.to_owned(),
+            uptime_seconds: self.now.saturating_duration_since(self.started).as_secs(),
+            connections: Connections {
+                active: self.active as u64,
+                limit: self.most as u64,
+                total: stats.accepted,
+                ended: CloseReason::ALL.into_iter().map(ended).collect(),
+            },
+            bytes_received: stats.bytes_received,
+            bytes_sent: stats.bytes_sent,
+            health_checks: HealthChecks {
+                passed: stats.checks_passed,
+                failed: stats.checks_failed,
+            },
+            accept_paused_seconds: stats.accept_paused.as_secs_f64(),
+            listeners: (0..self.listeners.len()).map(|number| self.listener(number)).collect(),
+            pools: self.pools.iter().map(|pool| self.pool(pool)).collect(),
+        }
+    }
+
+    fn listener(&self, number: usize) -> ListenerSnapshot {
+        let listener = &self.listeners[number];
+        let pool = match &listener.service {
+            Service::Balance(Route { pool, .. }) => self.pools[*pool].name().to_owned(),
+            Service::Answer { .. } => String::new(),
+        };
+        let own = self.acceptors.iter().filter(|(_, of)| *of == number);
+        ListenerSnapshot {
+            name: listener.name.clone(),
+            pool,
+            addresses: own.map(|(acceptor, _)| acceptor.address()).collect(),
+            active: listener.active as u64,
+            limit: (listener.most < usize::MAX).then_some(listener.most as u64),
+            total: listener.accepted,
+            bytes_received: listener.bytes_received,
+            bytes_sent: listener.bytes_sent,
+        }
+    }
+
+    fn pool(&self, pool: &Pool) -> PoolSnapshot {
+        PoolSnapshot {
+            name: pool.name().to_owned(),
+            available: pool.is_available(),
+            backends: (0..pool.backends().len()).map(|index| self.backend(pool, index)).collect(),
+        }
+    }
+
+    fn backend(&self, pool: &Pool, index: usize) -> Backend {
+        let (backend, status) = (pool.backend(index), pool.status(index, self.now));
+        let counters = backend.counters();
+        Backend {
+            address: backend.label().to_owned(),
+            state: status.state.to_string(),
+            state_seconds: status.lasts.as_secs(),
+            reason: status.reason,
+            weight: backend.weight(),
+            weight_percent: u16::try_from(u32::from(status.share) * 100 / u32::from(WHOLE))
+                .unwrap_or(100),
+            backup: status.backup,
+            active: counters.active,
+            limit: status.cap.map(u64::from),
+            total: counters.total,
+            connect_failures: counters.failures,
+            health_transitions: counters.turns,
+            flaps: status.flaps.into(),
+            agent: status.agent,
+        }
+    }
+}
