@@ -1,14 +1,12 @@
-//! Whose turn it is (items 5 and 7): exact round robin, and a dead backend that costs nobody.
+//! Whose turn it is: exact round robin, and a dead backend that costs nobody.
 
 mod support;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 
 use support::backend::{Backend, greet};
-use support::client::{ask, try_ask};
+use support::client::ask;
+use support::crowd::Crowd;
 use support::daemon::{Daemon, QUICK_HEALTH, Setup};
 use support::ports::{BlackHole, Port};
 use support::wait_until;
@@ -189,36 +187,13 @@ fn a_killed_backend_costs_no_client_but_its_own() {
     let list: Vec<SocketAddr> = backends.iter_mut().map(Daemon::address).collect();
     let mut daemon = Setup::new(&list).global("access_log = \"close\"").start();
     let address = daemon.address();
-    let stop = Arc::new(AtomicBool::new(false));
-    let served = Arc::new(AtomicUsize::new(0));
-    let clients: Vec<_> = (0..4)
-        .map(|_| {
-            let (stop, served) = (Arc::clone(&stop), Arc::clone(&served));
-            thread::spawn(move || {
-                let mut failed = 0;
-                while !stop.load(Ordering::SeqCst) {
-                    match try_ask(address, "hello\n") {
-                        Ok(answer) if answer == "[x] hello\n" => {
-                            served.fetch_add(1, Ordering::SeqCst);
-                        }
-                        Ok(_) | Err(_) => failed += 1,
-                    }
-                }
-                failed
-            })
-        })
-        .collect();
-    let more = |count| {
-        let goal = served.load(Ordering::SeqCst) + count;
-        wait_until("clients go on being served", || served.load(Ordering::SeqCst) >= goal);
-    };
-    more(100);
+    let crowd = Crowd::start(address, 4);
+    crowd.go_on(100);
     backends[1].kill();
-    more(400);
-    stop.store(true, Ordering::SeqCst);
-    let failed: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
+    crowd.go_on(400);
+    let (served, failed) = crowd.end();
     daemon.line("is ejected");
-    daemon.lines(served.load(Ordering::SeqCst) + failed, "connection ended");
+    daemon.lines(served + failed, "connection ended");
     // A client was on the dead backend if its pair was connected there and got no whole answer.
     let dead = format!("backend={}", list[1]);
     let ended = |marks: &[&str], line: &str| {

@@ -1,4 +1,4 @@
-//! The command line from outside (item 2): exit codes, and a file with several listeners and pools.
+//! The command line from outside: exit codes, and a file with several listeners and pools.
 
 mod support;
 

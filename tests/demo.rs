@@ -1,4 +1,4 @@
-//! The demo (item 1): what it prints works, a backend leaves and rejoins, and nothing stays behind.
+//! The demo: what it prints works, a backend leaves and rejoins, and nothing stays behind.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper fails the test that called it")]
 

@@ -1,4 +1,4 @@
-//! What probes see and do (item 6), and what clients see when nobody is left (item 8).
+//! What probes see and do, and what clients see when nobody is left.
 
 #![expect(clippy::unwrap_used, reason = "a helper fails the test that called it")]
 

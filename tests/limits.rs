@@ -1,4 +1,4 @@
-//! What happens at a limit (item 11): clients wait and are served, nothing is lost, nothing spins.
+//! What happens at a limit: clients wait and are served, nothing is lost, nothing spins.
 
 #![expect(clippy::unwrap_used, reason = "a helper fails the test that called it")]
 

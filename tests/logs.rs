@@ -1,4 +1,4 @@
-//! The log (item 14): text or JSON, access lines, and a reader that stalls or goes away.
+//! The log: text or JSON, access lines, and a reader that stalls or goes away.
 
 #![expect(clippy::unwrap_used, reason = "a helper fails the test that called it")]
 

@@ -1,4 +1,4 @@
-//! Names (item 13): resolved while it runs, and never a reason not to start.
+//! Names: resolved while it runs, and never a reason not to start.
 
 mod support;
 

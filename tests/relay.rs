@@ -1,4 +1,4 @@
-//! Every byte, every ending (item 9), with real sockets: what one side does, the other side sees.
+//! Every byte, every ending, with real sockets: what one side does, the other side sees.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper fails the test that called it")]
 

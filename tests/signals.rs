@@ -1,4 +1,4 @@
-//! Signals as in the contract (item 12): who may go on, who is let in no more, and the exit code.
+//! Signals as in the contract: who may go on, who is let in no more, and the exit code.
 
 #![expect(clippy::unwrap_used, reason = "a helper fails the test that called it")]
 

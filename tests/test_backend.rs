@@ -1,4 +1,4 @@
-//! The test backends (item 4): lines and pages, as anybody would try them.
+//! The test backends: lines and pages, as anybody would try them.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! How long things may take (item 10), and that "0s" is for ever.
+//! How long things may take, and that "0s" is for ever.
 //!
 //! That something does *not* end is shown beside something that does: while one connection runs into
 //! its timeout again and again, the other must still work.

@@ -7,12 +7,13 @@ mod support;
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use rustix::process::Signal;
 use support::backend::{Backend, Guests, greet};
-use support::client::{Ending, ask, connect, read_end, read_text, reset, try_ask};
+use support::client::{Ending, ask, connect, read_end, read_text, reset};
+use support::crowd::Crowd;
 use support::daemon::{Daemon, QUICK_HEALTH, Setup};
 use support::ports::Port;
 use support::{wait_for, wait_until};
@@ -360,39 +361,17 @@ fn a_restart_of_all_backends_at_once_loses_no_client() {
     let mut daemon = setup.start();
     daemon.lines(3, "is up");
     let address = daemon.address();
-    let (stop, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let clients: Vec<_> = (0..8)
-        .map(|_| {
-            let (stop, served) = (Arc::clone(&stop), Arc::clone(&served));
-            thread::spawn(move || {
-                let mut failed = 0;
-                while !stop.load(Ordering::SeqCst) {
-                    match try_ask(address, "hello\n") {
-                        Ok(answer) if answer == "[x] hello\n" => {
-                            served.fetch_add(1, Ordering::SeqCst);
-                        }
-                        Ok(_) | Err(_) => failed += 1,
-                    }
-                }
-                failed
-            })
-        })
-        .collect();
-    let more = || {
-        let goal = served.load(Ordering::SeqCst) + 200;
-        wait_until("clients go on being served", || served.load(Ordering::SeqCst) >= goal);
-    };
+    let crowd = Crowd::start(address, 8);
     for _ in 0..2 {
-        more();
+        crowd.go_on(200);
         backends.iter().for_each(|backend| backend.signal(Signal::TERM));
         backends.iter_mut().for_each(|backend| assert_eq!(backend.exit_code(), Some(0)));
         waiting(&mut daemon, 8);
         backends = list.map(start);
     }
-    more();
-    stop.store(true, Ordering::SeqCst);
-    let failed: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
-    daemon.lines(served.load(Ordering::SeqCst) + failed, "connection ended");
+    crowd.go_on(200);
+    let (served, failed) = crowd.end();
+    daemon.lines(served + failed, "connection ended");
     let lost = daemon.count("reason=\"backend reset the connection\"");
     assert!(failed <= lost, "{failed} clients failed, {lost} were with a backend that ended");
     for reason in ["no available backend", "no backend could be connected", "too many clients"] {
