@@ -64,7 +64,8 @@ impl<'a> Section<'a> {
         Some(entry)
     }
 
-    /// The same for a key that needs another; without that it is reported and not answered.
+    /// The same for a key that needs another; without that it is warned of and not answered. It is no
+    /// error, so that a word can be tried without losing what belongs to the other one.
     pub(super) fn take_with(
         &mut self,
         key: &'static str,
@@ -75,9 +76,9 @@ impl<'a> Section<'a> {
         if need.met {
             return Some(entry);
         }
-        let message = format!("`{key}` means nothing without {}", need.beside);
+        let message = format!("`{key}` has no effect without {}", need.beside);
         let complaint = Complaint::new(message, "write that too, or remove this key");
-        report.add(complaint.at(entry.key_span()));
+        report.add(complaint.at(entry.key_span()).as_warning());
         None
     }
 
