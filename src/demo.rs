@@ -125,6 +125,7 @@ impl Backends {
             }
             None => writeln!(out, "  curl http://{admin}/targets    # the state of each backend")?,
         }
+        writeln!(out, "  {program} status --admin {admin}    # the same and more as a table")?;
         if let Some((port, child)) = self.0.get(1) {
             writeln!(
                 out,

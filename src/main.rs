@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+use evenkeel::admin::{self, Snapshot};
 use evenkeel::answer::{Answerer, HttpAnswer, LineAnswer};
-use evenkeel::cli::{self, Check, Command, Demo, Run, Source, TestBackend};
+use evenkeel::cli::{self, Check, Command, Demo, Run, Source, Status, TestBackend};
 use evenkeel::config::{self, Complaint, Config, LoadError, LogFormat};
 use evenkeel::demo::{self, DemoError};
 use evenkeel::logging;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Check(check) => examine(&check),
         Command::Demo(demo) => show(&demo),
         Command::Backend(backend) => answer(backend),
+        Command::Status(status) => tell(&status),
     };
     match outcome {
         Ok(Ending::Drained) => ExitCode::SUCCESS,
@@ -111,6 +113,54 @@ fn answer(backend: TestBackend) -> Result<Ending, Failure> {
         }
     };
     Ok(Reactor::answering(door, answerer, backend.delay)?.run()?)
+}
+
+/// Asks a running balancer for its state and shows it.
+fn tell(status: &Status) -> Result<Ending, Failure> {
+    let body = inquire(&status.admin, "/api/v1/status")?;
+    let shown = if status.json {
+        String::from_utf8_lossy(&body).into_owned()
+    } else {
+        let snapshot: Snapshot = serde_json::from_slice(&body)
+            .map_err(|error| unanswered(&status.admin, &format!("it is no evenkeel: {error}")))?;
+        admin::table(&snapshot)
+    };
+    // Who closes our output has seen enough.
+    let _ = write!(io::stdout(), "{shown}");
+    Ok(Ending::Drained)
+}
+
+/// The answer of a running balancer to a question.
+fn inquire(admin: &cli::Admin, path: &str) -> Result<Vec<u8>, Failure> {
+    let refused = |message: String| Failure { message: format!("evenkeel: {message}\n"), code: 1 };
+    let token = match &admin.token_file {
+        Some(file) => Some(config::read_token(file).map_err(|error| refused(error.to_string()))?),
+        None => None,
+    };
+    let answered = reactor::ask(&admin.address, path, token.as_ref())
+        .map_err(|why| unanswered(admin, &why))?;
+    match answered.status {
+        200 => Ok(answered.body),
+        401 => Err(refused(format!(
+            "the balancer at {} wants its token; name the file that holds it with --token-file \
+             or EVENKEEL_TOKEN_FILE",
+            admin.address
+        ))),
+        code => Err(refused(format!(
+            "the balancer at {} refused ({code}): {}",
+            admin.address,
+            String::from_utf8_lossy(&answered.body).trim_end()
+        ))),
+    }
+}
+
+fn unanswered(admin: &cli::Admin, why: &str) -> Failure {
+    let message = format!(
+        "evenkeel: no answer from the admin address {} ({why}); is a balancer running there, with \
+         --admin or an [admin] table? Name another address with --admin or EVENKEEL_ADMIN\n",
+        admin.address
+    );
+    Failure { message, code: 6 }
 }
 
 fn start(format: LogFormat, level: LevelFilter) {

@@ -68,7 +68,7 @@ fn every_endpoint_tells_of_the_same_traffic() {
 
     let (status, body) = get(admin, "/health");
     let expected =
-        r#"{"healthy":1,"service":"evenkeel","status":"healthy","targets":2}"#.to_owned() + "\n";
+        r#"{"status":"healthy","service":"evenkeel","targets":2,"healthy":1}"#.to_owned() + "\n";
     assert_eq!((status, body), (200, expected));
     let targets = json(admin, "/targets");
     assert_eq!(targets[0]["address"], up.address.to_string());

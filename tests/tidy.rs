@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// Which module may use which, from the top down: each uses only what stands below it.
 const ARROWS: [(&str, &[&str]); 17] = [
-    ("main", &["answer", "cli", "config", "demo", "logging", "reactor"]),
+    ("main", &["admin", "answer", "cli", "config", "demo", "logging", "reactor"]),
     ("lib", &[]),
     ("demo", &["cli", "config", "reactor"]),
     (

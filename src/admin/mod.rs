@@ -4,14 +4,17 @@
 //! `GET /api/v1/status`: the server writes it, `evenkeel status` reads it back. [`route`] turns a
 //! request and a snapshot into a response, [`metrics`] writes the snapshot for Prometheus,
 //! [`gate`] decides who is answered at all, and [`conversation`] is one client: requests in their
-//! order, one at a time. Reading only: nothing here changes anything.
+//! order, one at a time. [`mod@table`] shows a snapshot to people. Reading only: nothing here
+//! changes anything.
 
 pub mod conversation;
 pub mod gate;
 pub mod metrics;
 pub mod route;
 pub mod snapshot;
+pub mod table;
 
 pub use conversation::Conversation;
 pub use gate::Gate;
 pub use snapshot::Snapshot;
+pub use table::table;

@@ -2,6 +2,7 @@
 //!
 //! A snapshot is taken only for a request that is answered with one, so refusals cost little.
 
+use serde::Serialize;
 use serde_json::json;
 
 use super::gate::{Denial, Gate};
@@ -51,10 +52,7 @@ impl Response {
             Path::Metrics => {
                 Self::new(Status::OK, metrics::CONTENT_TYPE, metrics::write(&snapshot()).into())
             }
-            Path::Status => match serde_json::to_vec(&snapshot()) {
-                Ok(json) => Self::json(Status::OK, json),
-                Err(error) => Self::error(Status::SERVICE_UNAVAILABLE, &error.to_string()),
-            },
+            Path::Status => Self::of(Status::OK, &snapshot()),
         }
     }
 
@@ -73,6 +71,14 @@ impl Response {
 
     fn new(status: Status, content_type: &'static str, body: Vec<u8>) -> Self {
         Self { status, content_type, fields: FIELDS.to_vec(), body }
+    }
+
+    /// A value as JSON, its fields in the order in which they are declared.
+    fn of(status: Status, value: &impl Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(json) => Self::json(status, json),
+            Err(error) => Self::error(Status::SERVICE_UNAVAILABLE, &error.to_string()),
+        }
     }
 
     fn json(status: Status, mut body: Vec<u8>) -> Self {
@@ -129,32 +135,53 @@ fn health(snapshot: &Snapshot) -> Response {
         (Status::OK, "healthy")
     };
     let healthy = snapshot.backends().filter(|(_, backend)| backend.is_healthy()).count();
-    let json = json!({
-        "status": word,
-        "service": snapshot.service,
-        "targets": snapshot.backends().count(),
-        "healthy": healthy,
-    });
-    Response::json(status, json.to_string().into())
+    Response::of(
+        status,
+        &Health {
+            status: word,
+            service: &snapshot.service,
+            targets: snapshot.backends().count(),
+            healthy,
+        },
+    )
 }
 
 /// The backends of all pools as one flat list.
 fn targets(snapshot: &Snapshot) -> Response {
     let list = snapshot.backends().map(|(pool, backend)| {
         let scheme = if backend.address.starts_with("unix:") { "" } else { "tcp://" };
-        json!({
-            "url": format!("{scheme}{}", backend.address),
-            "address": backend.address,
-            "healthy": backend.is_healthy(),
-            "pool": pool.name,
-            "state": backend.state,
-            "weight": backend.weight,
-            "active": backend.active,
-            "total": backend.total,
-        })
+        Target {
+            url: format!("{scheme}{}", backend.address),
+            address: &backend.address,
+            healthy: backend.is_healthy(),
+            pool: &pool.name,
+            state: &backend.state,
+            weight: backend.weight,
+            active: backend.active,
+            total: backend.total,
+        }
     });
-    let list = serde_json::Value::Array(list.collect());
-    Response::json(Status::OK, list.to_string().into())
+    Response::of(Status::OK, &list.collect::<Vec<_>>())
+}
+
+#[derive(Debug, Serialize)]
+struct Health<'a> {
+    status: &'a str,
+    service: &'a str,
+    targets: usize,
+    healthy: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Target<'a> {
+    url: String,
+    address: &'a str,
+    healthy: bool,
+    pool: &'a str,
+    state: &'a str,
+    weight: u16,
+    active: u64,
+    total: u64,
 }
 
 /// What is said is true at one moment only, and nothing else than what it says it is.

@@ -165,9 +165,8 @@ impl TypedDemo {
             );
             return Err(conflict("demo", &message));
         }
-        let admin = self.common.admin.clone();
         let on_loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, ADMIN_PORT));
-        let admin = admin.unwrap_or(BindAddress::Inet(on_loopback));
+        let admin = self.common.admin.clone().unwrap_or(BindAddress::Inet(on_loopback));
         Ok(Demo {
             listen: self.listen,
             backend_ports,
@@ -190,7 +189,7 @@ fn log_formats() -> impl TypedValueParser<Value = LogFormat> {
     PossibleValuesParser::new(LOG_FORMATS).try_map(|name| log_format_by_name(&name))
 }
 
-/// Of the demo's admin interface, and where clients look for one.
+/// Where client commands look for a balancer, see `ADMIN_ADDRESS`.
 const ADMIN_PORT: u16 = 9930;
 
 pub(super) const RUN_USAGE: &str = "evenkeel run [OPTIONS] [-l ADDR]... BACKEND...

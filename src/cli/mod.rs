@@ -7,6 +7,7 @@
 
 mod backend;
 mod balance;
+mod client;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,6 +18,8 @@ pub use backend::TestBackend;
 use backend::{BACKEND_HELP, TypedBackend};
 use balance::{DEMO_HELP, RUN_HELP, RUN_USAGE, TypedDemo, TypedRun};
 pub use balance::{Demo, Run, Source};
+pub use client::{Admin, Status};
+use client::{STATUS_HELP, TypedStatus};
 
 /// What the program is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub enum Command {
     Demo(Demo),
     /// Be a backend for tests.
     Backend(TestBackend),
+    /// Show the state of a running balancer.
+    Status(Status),
 }
 
 /// `check`.
@@ -58,6 +63,7 @@ where
         }
         TypedCommand::Demo(typed) => typed.meant().map(Command::Demo),
         TypedCommand::Backend(typed) => Ok(Command::Backend(typed.meant())),
+        TypedCommand::Status(typed) => Ok(Command::Status(typed.meant())),
     }
 }
 
@@ -90,6 +96,9 @@ enum TypedCommand {
     /// Start a backend for tests
     #[command(after_help = BACKEND_HELP)]
     Backend(TypedBackend),
+    /// Show the state of a running balancer
+    #[command(after_help = STATUS_HELP)]
+    Status(TypedStatus),
 }
 
 #[derive(Debug, Args)]
@@ -112,6 +121,7 @@ Exit codes:
   0 fine                         3 configuration invalid
   1 failed while running         4 an address could not be bound
   2 usage                        5 the drain deadline passed and connections were cut
+  6 the admin address did not answer
 
 Signals:
   TERM, INT  stop accepting, let live connections finish; a second one ends at once
@@ -150,14 +160,18 @@ mod tests {
     fn run(line: &str) -> Run {
         match meant(line) {
             Command::Run(run) => run,
-            Command::Check(_) | Command::Demo(_) | Command::Backend(_) => panic!("{line}"),
+            Command::Check(_) | Command::Demo(_) | Command::Backend(_) | Command::Status(_) => {
+                panic!("{line}")
+            }
         }
     }
 
     fn test_backend(line: &str) -> TestBackend {
         match meant(line) {
             Command::Backend(backend) => backend,
-            Command::Check(_) | Command::Demo(_) | Command::Run(_) => panic!("{line}"),
+            Command::Check(_) | Command::Demo(_) | Command::Run(_) | Command::Status(_) => {
+                panic!("{line}")
+            }
         }
     }
 
@@ -271,6 +285,16 @@ mod tests {
         assert_eq!(all.name.as_deref(), Some("blue"));
         let (kind, _) = refused("evenkeel backend --port 1 --listen :1");
         assert_eq!(kind, ErrorKind::ArgumentConflict);
+    }
+
+    #[test]
+    fn a_balancer_is_asked_where_it_is_said_to_be() {
+        let line = "evenkeel status --admin unix:/a --token-file /t --json";
+        let address = "unix:/a".parse().unwrap();
+        let admin = Admin { address, token_file: Some("/t".into()) };
+        assert_eq!(meant(line), Command::Status(Status { admin, json: true }));
+        let (_, message) = refused("evenkeel status --admin :9930");
+        assert!(message.contains("write \"localhost:9930\""), "{message}");
     }
 
     #[test]

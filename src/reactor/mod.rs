@@ -7,6 +7,7 @@
 
 mod abandoned;
 mod admin;
+mod asking;
 mod connect;
 mod gate;
 mod guests;
@@ -63,6 +64,7 @@ use source::Sources;
 use token::Source;
 use waiting::LineNotes;
 
+pub use asking::{Answered, ask};
 pub use limits::raise_descriptor_limit;
 pub use listener::listening_descriptor;
 pub use resolver::look_up;
