@@ -64,8 +64,8 @@ impl<'a> Section<'a> {
         Some(entry)
     }
 
-    /// The same for a key that needs another; without that it is warned of and not answered. It is no
-    /// error, so that a word can be tried without losing what belongs to the other one.
+    /// The same for a key that needs another; without that it is warned of and not answered. It
+    /// is no error, so that a word can be tried without losing what belongs to the other one.
     pub(super) fn take_with(
         &mut self,
         key: &'static str,
