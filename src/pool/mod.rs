@@ -17,6 +17,7 @@ pub mod picker;
 mod places;
 pub mod prober;
 mod ramp;
+mod random;
 mod roster;
 mod standing;
 mod state;

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
+use super::random::Random;
 use crate::timers::Timers;
 
 /// The schedule of all polls. `U` is who wants to know: each waits for one poll.
@@ -33,7 +34,7 @@ impl<U: Copy + Eq + Hash> Prober<U> {
             polls: Vec::new(),
             numbers: HashMap::new(),
             due: Timers::default(),
-            random: Random(seed | 1),
+            random: Random::new(seed),
         }
     }
 
@@ -79,12 +80,12 @@ impl<U: Copy + Eq + Hash> Prober<U> {
     pub fn finished(&mut self, number: usize, turning: bool, now: Instant) {
         let poll = &mut self.polls[number];
         let wait = if turning {
-            self.random.around(poll.pace.fast_interval)
+            around(&mut self.random, poll.pace.fast_interval)
         } else if poll.settled {
-            self.random.around(poll.pace.interval)
+            around(&mut self.random, poll.pace.interval)
         } else {
             poll.settled = true;
-            self.random.within(poll.pace.interval)
+            within(&mut self.random, poll.pace.interval)
         };
         poll.ended = Some(now);
         poll.next = Some(now + wait);
@@ -159,28 +160,15 @@ struct Poll<U> {
     settled: bool,
 }
 
-/// Xorshift (Marsaglia, 2003): enough to spread probes, and the same everywhere.
-#[derive(Debug)]
-struct Random(u64);
+/// Between 0.9 and 1.1 of `time`.
+fn around(random: &mut Random, time: Duration) -> Duration {
+    time * 9 / 10 + within(random, time) / 5
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Between 0.9 and 1.1 of `time`.
-    fn around(&mut self, time: Duration) -> Duration {
-        time * 9 / 10 + self.within(time) / 5
-    }
-
-    /// Between nothing and `time`.
-    fn within(&mut self, time: Duration) -> Duration {
-        let share = (self.next() % 1024) as u32;
-        time * share / 1024
-    }
+/// Between nothing and `time`.
+fn within(random: &mut Random, time: Duration) -> Duration {
+    let share = u32::try_from(random.below(1024)).unwrap_or_default();
+    time * share / 1024
 }
 
 /// The least time between the end of a probe and one that traffic asked for.

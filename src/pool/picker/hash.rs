@@ -12,7 +12,7 @@ pub(super) fn bytes(bytes: &[u8]) -> u64 {
 }
 
 /// Spreads every bit of a number over the whole of it; no two numbers give the same.
-pub(super) fn mix(mut value: u64) -> u64 {
+pub(in crate::pool) fn mix(mut value: u64) -> u64 {
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     value ^ (value >> 31)

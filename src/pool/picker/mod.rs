@@ -10,13 +10,12 @@
 
 mod fenwick;
 mod first;
-mod hash;
+pub(super) mod hash;
 mod least_connections;
 mod logarithm;
 mod maglev;
 mod members;
 mod open_set;
-mod random;
 mod rendezvous;
 mod response_time;
 mod round_robin;

@@ -7,8 +7,8 @@
 
 use super::fenwick::Fenwick;
 use super::members::Members;
-use super::random::Random;
 use super::{Algorithm, Fact, Request};
+use crate::pool::random::Random;
 
 /// The weights to draw from.
 #[derive(Debug)]

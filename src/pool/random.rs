@@ -1,6 +1,6 @@
 //! Chance from a seed: SplitMix64 (Steele, Lea and Flood, 2014), the same on every machine.
 
-use super::hash;
+use super::picker::hash;
 
 /// A sequence of numbers that look random.
 #[derive(Debug)]
