@@ -53,6 +53,22 @@ fn the_initial_state_is_as_configured() {
     }
 }
 
+/// A first result that agrees with what was assumed changes no state, and is the reason for it.
+#[test]
+fn an_assumed_state_has_the_first_result_for_its_reason() {
+    let (backend, dead) = (Backend::named("a"), Port::reserve());
+    for (initial, address, words) in [
+        ("up", backend.address, "(connected in "),
+        ("down", dead.address, "(connection refused; 0 of 2 passes to return)"),
+    ] {
+        let health = format!("{QUICK_HEALTH}initial = \"{initial}\"\nrise = 2\n");
+        let mut daemon = Setup::new(&[address]).health(&health).start();
+        let mark = format!("web/{address}: {initial}, ");
+        let is_shown = |line: &String| line.contains(&mark) && line.contains(words);
+        wait_until(words, || daemon.status().iter().any(is_shown));
+    }
+}
+
 #[test]
 fn a_probe_that_hangs_fails_at_its_timeout() {
     let hole = BlackHole::new();

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel::pool::admin::Admin;
+use evenkeel::pool::admin::{Admin, Author};
 use evenkeel::pool::agent::Report;
 use evenkeel::pool::backend::{Backend, BackendState, Target};
 use evenkeel::pool::damping::STABLE;
@@ -17,6 +17,7 @@ use evenkeel::pool::terms::Terms;
 use evenkeel::pool::{Change, Picked, Pool};
 use proptest::prelude::*;
 
+const DRAINED: Change = Change::Wanted(Admin::Draining, Author::Agent);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn terms(policy: Policy) -> Terms {
@@ -325,7 +326,7 @@ fn an_agent_decides_about_share_cap_and_service_but_not_over_the_operator() {
     let reason = pool.status(0, now).reason;
     assert!(reason.contains("stopped") && reason.contains("for an update"), "{reason}");
     assert_eq!(pool.agent(0, report("up"), now), Some(Change::Up));
-    assert_eq!(pool.agent(0, report("drain"), now), Some(Change::Wanted(Admin::Draining)));
+    assert_eq!(pool.agent(0, report("drain"), now), Some(DRAINED));
     assert_eq!(pool.backend(0).state(now), BackendState::Draining);
     assert_eq!(serve(&mut pool, 4, now), [0, 4]);
     pool.set_state(0, Admin::Maintenance, now);
@@ -337,19 +338,62 @@ fn an_agent_decides_about_share_cap_and_service_but_not_over_the_operator() {
 }
 
 #[test]
+fn what_probes_find_is_no_news_while_the_agent_says_that_it_is_down() {
+    let now = Instant::now();
+    let mut pool = pool(terms(Policy::RoundRobin), vec![backend(0), backend(1)], now);
+    assert_eq!(pool.agent(0, report("down"), now), Some(Change::Down));
+    for passed in [false, false, false, true, true] {
+        assert_eq!(probe(&mut pool, 0, passed, now), None, "it is down all the time");
+    }
+    assert_eq!(pool.health(0), health::UP);
+    assert_eq!(pool.agent(0, report("up"), now), Some(Change::Up));
+    for expected in [None, None, Some(Change::Down)] {
+        assert_eq!(probe(&mut pool, 0, false, now), expected);
+    }
+}
+
+#[test]
+fn who_takes_a_wish_back_or_whose_wish_is_left_is_told() {
+    let now = Instant::now();
+    let mut pool = pool(terms(Policy::RoundRobin), vec![backend(0)], now);
+    let ready = |author| Some(Change::Wanted(Admin::Ready, author));
+    assert_eq!(pool.agent(0, report("drain"), now), Some(DRAINED));
+    assert_eq!(pool.agent(0, report("ready"), now), ready(Author::Agent));
+    let mut by_operator = |admin, expected| assert_eq!(pool.set_state(0, admin, now), expected);
+    let drained = Some(Change::Wanted(Admin::Draining, Author::Operator));
+    by_operator(Admin::Draining, drained);
+    by_operator(Admin::Ready, ready(Author::Operator));
+    by_operator(Admin::Draining, drained);
+    pool.agent(0, report("maint"), now);
+    assert_eq!(pool.agent(0, report("ready"), now), drained, "the operator's is left");
+}
+
+#[test]
+fn no_percent_of_its_weight_is_shown_as_none() {
+    let now = Instant::now();
+    let mut pool = pool(terms(Policy::RoundRobin), vec![backend(0), backend(1)], now);
+    pool.agent(0, report("0%"), now);
+    assert_eq!(serve(&mut pool, 4, now), [0, 4]);
+    let status = pool.status(0, now).to_string();
+    assert!(status.contains("; 0 % of its weight"), "{status}");
+}
+
+#[test]
 fn in_maintenance_nothing_is_probed_and_afterwards_the_first_result_decides() {
     let now = Instant::now();
     let mut pool = pool(terms(Policy::RoundRobin), vec![backend(0), backend(1)], now);
     assert!(pool.wants_probes(0));
     let change = pool.set_state(0, Admin::Maintenance, now);
-    assert_eq!(change, Some(Change::Wanted(Admin::Maintenance)));
+    assert_eq!(change, Some(Change::Wanted(Admin::Maintenance, Author::Operator)));
     assert!(!pool.wants_probes(0));
     for _ in 0..5 {
         assert_eq!(probe(&mut pool, 0, false, now), None, "a probe that was under way");
     }
     assert_eq!(serve(&mut pool, 3, now), [0, 3]);
+    pool.explain(0, "connected in 0 ms");
     pool.set_state(0, Admin::Ready, now);
     assert_eq!(pool.backend(0).state(now), BackendState::Checking);
+    assert_eq!(pool.status(0, now).reason, "no probe result yet", "the last one is old");
     assert_eq!(probe(&mut pool, 0, false, now), Some(Change::Down));
     pool.set_state(0, Admin::Maintenance, now);
     pool.set_state(0, Admin::Ready, now);

@@ -35,7 +35,8 @@ pub struct Backend {
     agent: Memory,
     ramp: Option<Ramp>,
     rotation: Rotation,
-    words: String,
+    /// Of the last turn; `None` until the result that made it is told.
+    words: Option<String>,
     state: Option<(BackendState, Instant)>,
     counters: Counters,
 }
@@ -57,7 +58,7 @@ impl Backend {
             agent: Memory::default(),
             ramp: None,
             rotation: Rotation::New,
-            words: "no probe result yet".to_owned(),
+            words: None,
             state: None,
             counters: Counters::default(),
         }
@@ -197,11 +198,16 @@ impl Backend {
 
     /// What its last turn was told with.
     pub(super) fn words(&self) -> &str {
-        &self.words
+        self.words.as_deref().unwrap_or("no probe result yet")
+    }
+
+    /// Whether its state has no reason yet but that nothing is known.
+    pub(super) fn is_unexplained(&self) -> bool {
+        self.words.is_none()
     }
 
     pub(super) fn explain(&mut self, words: &str) {
-        self.words = words.chars().take(MOST_WORDS).collect();
+        self.words = Some(words.chars().take(MOST_WORDS).collect());
     }
 
     pub(super) fn thresholds(&self, usual: Thresholds, now: Instant) -> Thresholds {
@@ -256,6 +262,7 @@ impl Backend {
         if let Some(turn) = turn {
             self.damping.turned(turn, now);
             self.counters.turns += 1;
+            self.words = None;
         }
         turn
     }
@@ -310,6 +317,7 @@ impl Backend {
         let ends = before == Admin::Maintenance && self.admin().0 != Admin::Maintenance;
         if ends && probed && self.health.is_usable() {
             self.health = Health::Checking;
+            self.words = None;
         }
     }
 

@@ -27,7 +27,7 @@ pub mod waiting;
 use std::time::{Duration, Instant};
 
 use crate::timers::Timers;
-use admin::Admin;
+use admin::{Admin, Author};
 use agent::Report;
 use backend::{Attempt, Backend, Target};
 use health::{Health, Turn};
@@ -162,6 +162,8 @@ impl Pool {
         let turn = backend.observe(passed, self.terms.thresholds, now);
         let settled = passed && backend.health == health::UP;
         let readmitted = settled && backend.prove(Fault::Connect, now);
+        // It is down before and after, whatever the probes say.
+        let turn = turn.filter(|_| !backend.agent().is_against());
         self.settle(index, now);
         match turn {
             Some(Turn::Up) => Some(Change::Up),
@@ -191,7 +193,7 @@ impl Pool {
         self.settle(index, now);
         let after = self.outlook(index);
         match (after.0 == before.0, before.1, after.1) {
-            (false, _, _) => Some(Change::Wanted(after.0)),
+            (false, _, _) => Some(self.wanted(index, Author::Agent)),
             (true, true, false) => Some(Change::Down),
             (true, false, true) => Some(Change::Up),
             (true, true, true) | (true, false, false) => None,
@@ -204,10 +206,16 @@ impl Pool {
         self.backends[index].want(admin, self.terms.probed);
         self.settle(index, now);
         let after = self.outlook(index).0;
-        (after != before).then_some(Change::Wanted(after))
+        (after != before).then(|| self.wanted(index, Author::Operator))
     }
 
-    /// Keeps the words that the last turn of a backend was told with.
+    /// Whether the reason for a backend's state is still to be told, by [`Self::explain`].
+    #[must_use]
+    pub fn is_unexplained(&self, backend: usize) -> bool {
+        self.backends[backend].is_unexplained()
+    }
+
+    /// Keeps the words of what brought a backend into its state.
     pub fn explain(&mut self, backend: usize, words: &str) {
         self.backends[backend].explain(words);
     }
@@ -295,7 +303,7 @@ impl Pool {
             lasts: backend.since().map_or(Duration::ZERO, |at| now.saturating_duration_since(at)),
             reason: state::reason(backend, self.terms.thresholds, now),
             backup: backend.is_backup(),
-            share: self.roster.share(index),
+            share: if backend.agent().percent() == 0 { 0 } else { self.roster.share(index) },
             starts_slowly: backend.starts_slowly(),
             cap: self.roster.cap(index),
             most: backend.most(),
@@ -331,6 +339,14 @@ impl Pool {
     fn outlook(&self, index: usize) -> (Admin, bool) {
         let backend = &self.backends[index];
         (backend.admin().0, backend.health.is_usable() && !backend.agent().is_against())
+    }
+
+    /// What `author` has changed, or whose wish is left now that he took his back.
+    fn wanted(&self, index: usize, author: Author) -> Change {
+        match self.backends[index].admin() {
+            (Admin::Ready, _) => Change::Wanted(Admin::Ready, author),
+            (admin @ (Admin::Draining | Admin::Maintenance), holds) => Change::Wanted(admin, holds),
+        }
     }
 
     /// Works out what the facts about a backend come to.
@@ -374,8 +390,8 @@ pub enum Change {
     Readmitted,
     /// Its name has new addresses.
     Relocated,
-    /// It is wanted for something else.
-    Wanted(Admin),
+    /// It is wanted for something else, and by whom.
+    Wanted(Admin, Author),
 }
 
 /// A backend that turns up for the first time so soon after its pool is none that came back, and

@@ -110,7 +110,7 @@ impl Reactor {
                 let level = if is_news { log::Level::Info } else { log::Level::Debug };
                 log::log!(level, "Agent of {name} says: {words}");
                 self.tell_change(pool, backend, change, &format!("its agent says: {words}"));
-                if let Some(Change::Wanted(_)) = change {
+                if let Some(Change::Wanted(_, _)) = change {
                     // One that leaves maintenance was not probed for a while.
                     self.prober.hurry(polls::User::health(pool, backend), self.now);
                 }
@@ -150,6 +150,9 @@ impl Reactor {
             None => self.stats.checks_failed += 1,
         }
         let change = self.pools[pool].observe(backend, passed, self.now);
+        if self.pools[pool].is_unexplained(backend) {
+            self.pools[pool].explain(backend, &words);
+        }
         self.tell_change(pool, backend, change, &words);
     }
 
@@ -229,7 +232,7 @@ impl Reactor {
             }
             None
             | Some(Change::Ejected(_))
-            | Some(Change::Readmitted | Change::Relocated | Change::Wanted(_)) => {}
+            | Some(Change::Readmitted | Change::Relocated | Change::Wanted(_, _)) => {}
         }
         let name = BackendName(&self.pools[pool], backend);
         match change {
@@ -242,9 +245,7 @@ impl Reactor {
                 };
                 log::info!("Health check FAILED: {name} ({why}) is down{flaps}");
             }
-            Some(Change::Wanted(admin)) => {
-                log::info!("{name} is {admin} ({})", self.pools[pool].backend(backend).admin().1);
-            }
+            Some(Change::Wanted(admin, author)) => log::info!("{name} is {admin} ({author})"),
             Some(Change::Ejected(time)) => {
                 log::info!("{name} is ejected for {} s ({why})", time.as_secs());
             }
