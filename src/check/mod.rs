@@ -138,10 +138,17 @@ impl Next {
 
 /// The beginning of what a server said, fit for a log line.
 fn quote(bytes: &[u8]) -> String {
-    let shown = &bytes[..bytes.len().min(MOST_QUOTED)];
-    let text = String::from_utf8_lossy(shown.trim_ascii());
-    let dots = if bytes.len() > MOST_QUOTED { "..." } else { "" };
-    format!("\"{}{dots}\"", text.escape_debug())
+    let cut = bytes.len() > MOST_QUOTED;
+    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(MOST_QUOTED)]);
+    let mut quoted = String::from("\"");
+    for letter in text.trim_ascii().chars() {
+        // What is not text takes several letters each.
+        if quoted.len() > MOST_QUOTED {
+            return quoted + "...\"";
+        }
+        quoted.extend(letter.escape_debug());
+    }
+    quoted + if cut { "...\"" } else { "\"" }
 }
 
 /// Whether `wanted` is in `bytes`, of which those before `known` were searched already.
@@ -152,7 +159,7 @@ fn contains(bytes: &[u8], known: usize, wanted: &[u8]) -> bool {
 
 /// Most bytes of an answer that are searched for an expected text.
 const MOST_SEARCHED: usize = 16 * 1024;
-/// Most bytes of an answer that are quoted in a reason.
+/// Most bytes of an answer that are quoted in a reason, which is not much longer then.
 const MOST_QUOTED: usize = 80;
 
 #[cfg(test)]

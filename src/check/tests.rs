@@ -379,5 +379,16 @@ proptest! {
     }
 }
 
+#[test]
+fn a_quotation_is_short_whatever_is_quoted() {
+    for byte in 0..=u8::MAX {
+        let quoted = quote(&[byte; MOST_QUOTED * 2]);
+        assert!(quoted.len() < MOST_QUOTED + 16, "{quoted}");
+        assert!(quoted.ends_with("...\""), "{quoted}");
+    }
+    assert_eq!(quote(b" no\r\n"), "\"no\"");
+    assert_eq!(quote(b"a\x01\n"), "\"a\\u{1}\"");
+}
+
 /// More than any conversation may take.
 const ENOUGH: usize = 256 * 1024;
