@@ -177,6 +177,28 @@ fn one_that_takes_requests_and_says_nothing_is_ejected() {
     assert_eq!(silent.accepted(), 7, "all seven were with it");
 }
 
+/// What we tell a backend of its connection is no question of the client's.
+#[test]
+fn a_header_of_ours_asks_the_backend_nothing() {
+    let (quiet, first) = Backend::handing_over();
+    let (asked, second) = Backend::handing_over();
+    let mut daemon = Setup::new(&[quiet.address, asked.address])
+        .pool("first_byte_timeout = \"50ms\"\nsend_proxy_protocol = \"v1\"")
+        .start();
+    let _silent = connect(daemon.address());
+    let mut server = first.next();
+    assert_eq!(read_text(&mut server, 6), "PROXY ");
+    let mut asking = connect(daemon.address());
+    asking.write_all(b"?").unwrap();
+    let _server = second.next();
+    // The one that came later is owed an answer; what the other's header began would be over.
+    wait_until("the silence to be noticed", || {
+        status_of(&mut daemon, asked.address).contains("; 1 times silent")
+    });
+    let line = status_of(&mut daemon, quiet.address);
+    assert!(!line.contains("silent"), "{line}");
+}
+
 #[test]
 fn the_first_is_filled_before_the_next_is_used() {
     let backends = ["a", "b", "c"].map(Backend::named);

@@ -121,12 +121,11 @@ impl<S: Stream> Pair<S> {
         if !backend.ready().has(Ready::WRITABLE) {
             return Some(Progress::default());
         }
-        let length = rest.len();
         match backend.send(rest) {
             Ok(count) => {
                 opening.sent += count;
-                let changed = count == length;
-                Some(Progress { moved: count as u64, changed, spent: false })
+                // Nothing of the client's has moved: the backend has not been asked anything.
+                Some(Progress { moved: 0, changed: count > 0, spent: false })
             }
             Err(_) => {
                 self.to_backend.abandon();
