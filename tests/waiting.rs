@@ -67,6 +67,25 @@ fn at_the_cap_clients_are_served_in_their_order() {
     wait_until(line, || daemon.status().iter().any(|found| found.contains(line)));
 }
 
+/// One that was refused by the first backend waits for a place at the second; when the first is
+/// back, neither it nor those behind it wait for the second any longer.
+#[test]
+fn a_backend_that_refused_somebody_is_no_secret_to_those_who_queue() {
+    let (full, guests) = Backend::handing_over();
+    let port = Port::reserve();
+    let list =
+        format!("\"{}\", {{ address = \"{}\", max_connections = 1 }}", port.address, full.address);
+    let mut daemon = Setup::listing(&list).pool("queue_timeout = \"0s\"").start();
+    let address = daemon.address();
+    let _inside = connect(address);
+    let _server = guests.next();
+    let mut first = named(address, &mut daemon, "first", 0);
+    let mut second = named(address, &mut daemon, "second", 1);
+    let _back = Backend::on(port.listen(), |stream| greet("", stream));
+    assert_eq!(read_text(&mut first, 5), "first");
+    assert_eq!(read_text(&mut second, 6), "second");
+}
+
 #[test]
 fn without_a_queue_a_client_is_refused_at_once() {
     let (_backend, guests, setup) = limited(1);

@@ -30,8 +30,9 @@ impl Reactor {
         allowed.map_err(|Full| self.turned_away(slot, want))?;
         let entry = self.pairs.get_mut(slot);
         entry.pair.wait();
-        if want == Want::Backend {
-            // When it is called, it may try them all again.
+        if want == Want::Backend || !entry.tried.is_empty() {
+            // When it is called, it may try them all again: one that failed may be back, and who
+            // waits for another one only would keep those behind from it. But not at once.
             entry.tried.clear();
             self.room.discourage(pool, self.now);
         }
