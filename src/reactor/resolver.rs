@@ -2,8 +2,10 @@
 //!
 //! The thread does nothing else. It takes a name from a channel, asks, sends the answer back
 //! through another and wakes the loop. It is started only when there is a name to resolve. A name
-//! that does not resolve is asked again; the last good answer stays in use meanwhile.
+//! that does not resolve is asked again; the last good answer stays in use meanwhile. A turn of the
+//! loop costs nothing here while no name is due, however many there are.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,32 +15,51 @@ use std::time::{Duration, Instant};
 use mio::{Registry, Waker};
 
 use super::token::Source;
+use crate::timers::Timers;
 
 /// The names in use, and the line to the thread.
 #[derive(Debug)]
 pub(super) struct Resolver {
     names: Vec<Name>,
+    numbers: HashMap<(String, u16), usize>,
+    of_user: HashMap<User, usize>,
+    /// Names behind the first so many have not been asked for yet.
+    begun: usize,
+    /// Names that have had no answer yet.
+    unanswered: usize,
+    due: Timers,
     thread: Option<Line>,
 }
 
 impl Resolver {
     pub(super) fn new() -> Self {
-        Self { names: Vec::new(), thread: None }
+        Self {
+            names: Vec::new(),
+            numbers: HashMap::new(),
+            of_user: HashMap::new(),
+            begun: 0,
+            unanswered: 0,
+            due: Timers::default(),
+            thread: None,
+        }
     }
 
-    /// Has `host:port` looked up now and from then on, on behalf of `user`.
+    /// Has `host:port` looked up now and from then on, on behalf of `user`, who has no other name.
     pub(super) fn watch(&mut self, host: &str, port: u16, user: User) {
-        match self.names.iter_mut().find(|name| name.host == host && name.port == port) {
-            Some(name) => name.users.push(user),
-            None => self.names.push(Name {
+        let number = *self.numbers.entry((host.to_owned(), port)).or_insert_with(|| {
+            self.names.push(Name {
                 host: host.to_owned(),
                 port,
-                users: vec![user],
+                users: Vec::new(),
                 asked: None,
                 waiting: false,
                 outcome: Outcome::Nothing,
-            }),
-        }
+            });
+            self.unanswered += 1;
+            self.names.len() - 1
+        });
+        self.names[number].users.push(user);
+        self.of_user.insert(user, number);
     }
 
     /// Starts the thread if there is anything to resolve.
@@ -63,17 +84,26 @@ impl Resolver {
 
     /// Asks for every name whose answer is older than [`REFRESH`], or [`RETRY`] if it was bad.
     pub(super) fn refresh(&mut self, now: Instant) {
-        for index in 0..self.names.len() {
-            if self.names[index].is_due(now, self.names[index].age_limit()) {
-                self.ask(index, now);
+        while self.begun < self.names.len() {
+            self.ask(self.begun, now);
+            self.begun += 1;
+        }
+        while let Some(index) = self.due.pop_due(now) {
+            let name = &self.names[index];
+            match name.due_at() {
+                Some(due) if due <= now => self.ask(index, now),
+                Some(due) => self.due.arm(index, due),
+                // Its answer will set the time.
+                None => {}
             }
         }
     }
 
     /// Real traffic or a probe found nobody there: ask again, unless that was done just now.
     pub(super) fn hurry(&mut self, user: User, now: Instant) {
-        let wanted = |name: &Name| name.users.contains(&user) && name.is_due(now, SOONEST);
-        if let Some(index) = self.names.iter().position(wanted) {
+        let Some(&index) = self.of_user.get(&user) else { return };
+        let name = &self.names[index];
+        if !name.waiting && name.asked.is_none_or(|asked| now >= asked + SOONEST) {
             self.ask(index, now);
         }
     }
@@ -87,6 +117,12 @@ impl Resolver {
             name.waiting = false;
             let last = name.outcome;
             name.outcome = if outcome.is_ok() { Outcome::Good } else { Outcome::Bad };
+            if last == Outcome::Nothing {
+                self.unanswered -= 1;
+            }
+            if let Some(due) = name.due_at() {
+                self.due.arm(index, due);
+            }
             answers.push(Answer {
                 users: name.users.clone(),
                 name: name.host.clone(),
@@ -99,15 +135,12 @@ impl Resolver {
 
     /// Whether every name has been answered once, well or badly.
     pub(super) fn is_settled(&self) -> bool {
-        self.names.iter().all(|name| name.outcome != Outcome::Nothing)
+        self.unanswered == 0
     }
 
     /// When [`Self::refresh`] has something to do.
     pub(super) fn next(&self) -> Option<Instant> {
-        let due = |name: &Name| {
-            name.asked.filter(|_| !name.waiting).map(|asked| asked + name.age_limit())
-        };
-        self.names.iter().filter_map(due).min()
+        self.due.next()
     }
 
     fn ask(&mut self, index: usize, now: Instant) {
@@ -119,7 +152,7 @@ impl Resolver {
 }
 
 /// Who wants to know where a name is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum User {
     /// A backend of a pool, by index.
     Backend { pool: usize, backend: usize },
@@ -163,8 +196,9 @@ impl Name {
         }
     }
 
-    fn is_due(&self, now: Instant, age: Duration) -> bool {
-        !self.waiting && self.asked.is_none_or(|asked| now >= asked + age)
+    /// When it is to be asked for again, unless an answer is awaited.
+    fn due_at(&self) -> Option<Instant> {
+        self.asked.filter(|_| !self.waiting).map(|asked| asked + self.age_limit())
     }
 }
 
@@ -240,18 +274,18 @@ mod tests {
 
     #[test]
     fn a_good_answer_is_good_for_thirty_seconds_and_a_bad_one_for_five() {
-        let now = super::super::clock();
+        let mut now = super::super::clock();
         let (mut resolver, questions, reply) = played();
         for (answer, age) in [(found(), REFRESH), (Err(io::ErrorKind::NotFound.into()), RETRY)] {
-            resolver.refresh(now + REFRESH * 9);
-            questions.try_iter().count();
+            resolver.refresh(now);
+            assert_eq!(questions.try_iter().count(), 1);
+            assert_eq!(resolver.next(), None, "an answer is awaited");
             reply.send((0, answer)).unwrap();
             assert!(resolver.take()[0].is_news);
-            let asked = resolver.names[0].asked.unwrap();
-            assert_eq!(resolver.next(), Some(asked + age));
-            resolver.refresh(asked + age - Duration::from_millis(1));
+            assert_eq!(resolver.next(), Some(now + age));
+            now += age;
+            resolver.refresh(now.checked_sub(Duration::from_millis(1)).unwrap());
             assert_eq!(questions.try_iter().count(), 0);
-            resolver.names[0].asked = None;
         }
     }
 

@@ -114,7 +114,15 @@ impl Members {
     /// equal numbers, and different ones differ as long as weights stay below 2^11; beyond 2^25
     /// connections all are alike.
     pub(super) fn load(&self, index: usize) -> Option<u64> {
-        let after = (u64::from(self.active(index)) + 1).min(1 << 25);
-        (after << 38).checked_div(u64::from(self.pull(index)))
+        self.over_weight(index, u64::from(self.active(index)) + 1)
+    }
+
+    /// The same without a further connection.
+    pub(super) fn load_now(&self, index: usize) -> Option<u64> {
+        self.over_weight(index, u64::from(self.active(index)))
+    }
+
+    fn over_weight(&self, index: usize, connections: u64) -> Option<u64> {
+        (connections.min(1 << 25) << 38).checked_div(u64::from(self.pull(index)))
     }
 }

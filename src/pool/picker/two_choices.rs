@@ -3,7 +3,9 @@
 //! Two draws do nearly as well as looking at everybody (Mitzenmacher, "The power of two choices in
 //! randomized load balancing", 1996), and several balancers that see only their own connections do
 //! not all run to the same backend, as they would with least connections. The second draw leaves
-//! out the first, so that two members are really compared; among equals the first drawn wins.
+//! out the first, so that two members are really compared; among equals the first drawn wins. What
+//! is compared is the load they have, without the new connection: with it, weights would count
+//! twice among idle members, once in the draw and once more here.
 
 use super::fenwick::Fenwick;
 use super::members::Members;
@@ -55,7 +57,7 @@ impl Algorithm for TwoChoices {
         for &index in first.iter().chain(&second).chain(request.tried) {
             self.urn.set(index, members.pull(index));
         }
-        let less = |&index: &usize| members.load(index);
+        let less = |&index: &usize| members.load_now(index);
         first.into_iter().chain(second).min_by_key(less)
     }
 }
@@ -83,6 +85,15 @@ mod tests {
         taken.sort_unstable();
         taken.dedup();
         assert_eq!(taken, [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+    }
+
+    #[test]
+    fn idle_members_are_taken_by_weight() {
+        let taken = picks(&mut picker(Policy::TwoChoices, &[4, 2, 1]), 7000);
+        let count = |member| taken.iter().filter(|&&index| index == member).count();
+        for (member, due) in [(0, 4000), (1, 2000), (2, 1000)] {
+            assert!(count(member).abs_diff(due) < 200, "{member}: {} for {due}", count(member));
+        }
     }
 
     #[test]
