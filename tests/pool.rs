@@ -73,6 +73,7 @@ enum Event {
     FirstByte(usize),
     Agent(usize, &'static str),
     Want(usize, Admin),
+    Weigh(usize, u16),
     Locate(usize),
     Pick(Vec<usize>),
     Close(usize),
@@ -95,6 +96,7 @@ fn event() -> impl Strategy<Value = Event> {
             .prop_map(|(i, line)| Event::Agent(i, line)),
         1 => (index.clone(), prop::sample::select(admins.to_vec()))
             .prop_map(|(i, admin)| Event::Want(i, admin)),
+        1 => (index.clone(), 0u16..4).prop_map(|(i, weight)| Event::Weigh(i, weight)),
         1 => index.clone().prop_map(Event::Locate),
         8 => prop::collection::hash_set(index.clone(), 0..SIZE)
             .prop_map(|tried| Event::Pick(tried.into_iter().collect())),
@@ -214,6 +216,13 @@ proptest! {
                     facts[*index].wanted = *admin;
                     pool.set_state(*index, *admin, now)
                 }
+                Event::Weigh(index, weight) => {
+                    let before = std::mem::replace(&mut facts[*index].weight, *weight);
+                    let change = pool.set_weight(*index, *weight, now);
+                    let expected = Change::Weighed(before);
+                    prop_assert_eq!(change, (before != *weight).then_some(expected));
+                    None
+                }
                 Event::Locate(index) => {
                     facts[*index].located = true;
                     let place = Target::Unix(format!("/run/{index}").into());
@@ -253,6 +262,7 @@ proptest! {
             }
             for (index, fact) in facts.iter().enumerate() {
                 prop_assert_eq!(pool.backend(index).counters().active, u64::from(fact.active));
+                prop_assert_eq!(pool.backend(index).weight(), fact.weight);
                 prop_assert_eq!(pool.status(index, now).state, pool.backend(index).state(now));
             }
             let anyone = expected(&pool, &facts, &[], now);
@@ -308,6 +318,26 @@ fn one_that_turns_up_late_starts_slowly_and_so_does_one_readmitted() {
     let later = start + SECOND * 10;
     assert_eq!(ejecting.tick(later), [(0, Change::Readmitted)]);
     assert_eq!(ejecting.status(0, later).share, 1);
+}
+
+#[test]
+fn a_weight_that_changes_holds_for_the_next_choice_and_zero_takes_nothing() {
+    let now = Instant::now();
+    for policy in [Policy::RoundRobin, Policy::LeastConnections] {
+        let mut pool = pool(terms(policy), vec![backend(0), backend(1)], now);
+        assert_eq!(pool.set_weight(0, 1, now), None, "it has that weight");
+        let change = pool.set_weight(0, 3, now);
+        assert_eq!(change, Some(Change::Weighed(1)));
+        assert_eq!(serve(&mut pool, 8, now), [6, 2], "{policy:?}");
+        pool.set_weight(0, 0, now);
+        assert_eq!(serve(&mut pool, 3, now), [0, 3], "{policy:?}");
+        assert_eq!(pool.availability_changed(), None);
+        pool.set_weight(1, 0, now);
+        assert_eq!(pool.availability_changed(), Some(false));
+        assert_eq!(pool.pick(PickKey::LOCAL, now, &[]), Picked::Nobody);
+        pool.set_weight(0, 1, now);
+        assert_eq!(pool.availability_changed(), Some(true));
+    }
 }
 
 #[test]

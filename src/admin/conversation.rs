@@ -6,9 +6,9 @@
 
 use std::mem;
 
+use super::Balancer;
 use super::gate::Gate;
 use super::route::Response;
-use super::snapshot::Snapshot;
 use crate::answer::{Answer, Backlog, Next};
 use crate::http::head::{Persistence, Request};
 use crate::http::reply::CONTINUE;
@@ -17,6 +17,7 @@ use crate::http::requests::{Arrival, Requests};
 /// Requests of one client.
 #[derive(Debug)]
 pub struct Conversation {
+    client: String,
     requests: Requests,
     state: State,
     backlog: Backlog,
@@ -24,29 +25,30 @@ pub struct Conversation {
     ended: bool,
 }
 
-impl Default for Conversation {
-    fn default() -> Self {
+impl Conversation {
+    /// Before the first request of this client.
+    #[must_use]
+    pub fn new(client: String) -> Self {
         Self {
-            requests: Requests::new(MAX_BODY),
+            client,
+            requests: Requests::keeping(MAX_BODY),
             state: State::Listening,
             backlog: Backlog::default(),
             ended: false,
         }
     }
-}
 
-impl Conversation {
     /// Answers the request that stands, after [`Next::Ask`].
     pub fn answer(
         &mut self,
         gate: &Gate,
-        snapshot: impl FnOnce() -> Snapshot,
+        balancer: &mut impl Balancer,
         output: &mut Vec<u8>,
     ) -> Next {
         let State::Asking(request) = mem::replace(&mut self.state, State::Closed) else {
             return Next::Close;
         };
-        let response = Response::to(&request, gate, snapshot);
+        let response = Response::to(&request, gate, balancer, &self.client);
         send(&response, request.persistence, request.method == "HEAD", output);
         if request.persistence == Persistence::Close {
             return Next::Close;
@@ -127,14 +129,14 @@ pub const MAX_BODY: u64 = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::super::snapshot::tests::sample;
+    use super::super::snapshot::tests::Fixed;
     use super::*;
     use crate::http::head::MAX_HEAD;
     use proptest::prelude::*;
 
     /// Sends `input` in pieces of `size`, then an end; gives what was answered.
     fn say(input: &[u8], size: usize) -> String {
-        let (mut conversation, gate) = (Conversation::default(), Gate::default());
+        let (mut conversation, gate) = (Conversation::new("me".to_owned()), Gate::default());
         let mut sent = Vec::new();
         let mut pieces: Vec<Option<&[u8]>> = input.chunks(size).map(Some).collect();
         pieces.push(None);
@@ -147,7 +149,7 @@ mod tests {
                 next = match next {
                     Next::Ask => {
                         let before = sent.len();
-                        let next = conversation.answer(&gate, sample, &mut sent);
+                        let next = conversation.answer(&gate, &mut Fixed::default(), &mut sent);
                         assert!(sent.len() > before);
                         next
                     }

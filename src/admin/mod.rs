@@ -4,9 +4,10 @@
 //! `GET /api/v1/status`: the server writes it, `evenkeel status` reads it back. [`route`] turns a
 //! request and a snapshot into a response, [`metrics`] writes the snapshot for Prometheus,
 //! [`gate`] decides who is answered at all, and [`conversation`] is one client: requests in their
-//! order, one at a time. [`mod@table`] shows a snapshot to people. Reading only: nothing here
-//! changes anything.
+//! order, one at a time. [`mod@table`] shows a snapshot to people, [`change`] is what can be asked
+//! for besides. Nothing here changes anything itself: that is the [`Balancer`]'s.
 
+pub mod change;
 pub mod conversation;
 pub mod gate;
 pub mod metrics;
@@ -14,7 +15,20 @@ pub mod route;
 pub mod snapshot;
 pub mod table;
 
+pub use change::{Change, Changed, Refused};
 pub use conversation::Conversation;
 pub use gate::Gate;
 pub use snapshot::Snapshot;
 pub use table::table;
+
+/// The running balancer, as far as it can be asked.
+pub trait Balancer {
+    /// Its state now.
+    fn snapshot(&self) -> Snapshot;
+
+    /// Changes a backend as `client` asks.
+    ///
+    /// # Errors
+    /// When there is no such pool or backend; nothing is changed then.
+    fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused>;
+}

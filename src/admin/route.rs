@@ -5,9 +5,10 @@
 use serde::Serialize;
 use serde_json::json;
 
+use super::change::{Change, Refused, backend_of};
 use super::gate::{Denial, Gate};
-use super::metrics;
 use super::snapshot::Snapshot;
+use super::{Balancer, metrics};
 use crate::http::head::Request;
 use crate::http::refusal::Refusal;
 use crate::http::reply::{Reply, Status};
@@ -27,7 +28,7 @@ pub struct Response {
 
 impl Response {
     /// The answer to a request.
-    pub fn to(request: &Request, gate: &Gate, snapshot: impl FnOnce() -> Snapshot) -> Self {
+    pub fn to(request: &Request, gate: &Gate, balancer: &mut impl Balancer, client: &str) -> Self {
         if let Err(denial) = gate.check_place(request) {
             return denial.into();
         }
@@ -41,18 +42,26 @@ impl Response {
         let Some(path) = path else {
             return Self::error(Status::NOT_FOUND, "there is nothing at this path");
         };
-        if !matches!(request.method.as_str(), "GET" | "HEAD") {
-            let mut response = Self::error(Status::METHOD_NOT_ALLOWED, "this path answers GET");
-            response.fields.push(("Allow", "GET, HEAD"));
+        if !path.methods().contains(&request.method.as_str()) {
+            let mut response = Self::error(Status::METHOD_NOT_ALLOWED, path.refusal());
+            response.fields.push(("Allow", path.allowed()));
             return response;
         }
         match path {
-            Path::Health => health(&snapshot()),
-            Path::Targets => targets(&snapshot()),
+            Path::Health => health(&balancer.snapshot()),
+            Path::Targets => targets(&balancer.snapshot()),
             Path::Metrics => {
-                Self::new(Status::OK, metrics::CONTENT_TYPE, metrics::write(&snapshot()).into())
+                let text = metrics::write(&balancer.snapshot());
+                Self::new(Status::OK, metrics::CONTENT_TYPE, text.into())
             }
-            Path::Status => Self::of(Status::OK, &snapshot()),
+            Path::Status => Self::of(Status::OK, &balancer.snapshot()),
+            Path::Backend => {
+                let changed = Change::read(request).and_then(|c| balancer.change(&c, client));
+                match changed {
+                    Ok(changed) => Self::of(Status::OK, &changed),
+                    Err(Refused { status, message }) => Self::error(status, &message),
+                }
+            }
         }
     }
 
@@ -113,6 +122,8 @@ enum Path {
     Targets,
     Metrics,
     Status,
+    /// One backend, which can be changed.
+    Backend,
 }
 
 impl Path {
@@ -122,7 +133,29 @@ impl Path {
             "/targets" => Some(Self::Targets),
             "/metrics" => Some(Self::Metrics),
             "/api/v1/status" => Some(Self::Status),
-            _ => None,
+            path => backend_of(path).map(|_| Self::Backend),
+        }
+    }
+
+    fn methods(self) -> &'static [&'static str] {
+        match self {
+            Self::Health | Self::Targets | Self::Metrics | Self::Status => &["GET", "HEAD"],
+            Self::Backend => &["PATCH"],
+        }
+    }
+
+    /// The same, as a field of the answer.
+    fn allowed(self) -> &'static str {
+        match self {
+            Self::Health | Self::Targets | Self::Metrics | Self::Status => "GET, HEAD",
+            Self::Backend => "PATCH",
+        }
+    }
+
+    fn refusal(self) -> &'static str {
+        match self {
+            Self::Health | Self::Targets | Self::Metrics | Self::Status => "this path answers GET",
+            Self::Backend => "this path answers PATCH; the status tells of every backend",
         }
     }
 }
@@ -192,7 +225,7 @@ const JSON: &str = "application/json";
 #[cfg(test)]
 mod tests {
     use super::super::snapshot::DRAINING;
-    use super::super::snapshot::tests::sample;
+    use super::super::snapshot::tests::{Fixed, sample};
     use super::*;
     use crate::http::head::HeadReader;
     use serde_json::Value;
@@ -200,7 +233,8 @@ mod tests {
     fn response(head: &str, token: Option<&str>, snapshot: Snapshot) -> Response {
         let (_, request) = HeadReader::default().read(head.as_bytes()).unwrap();
         let gate = Gate::new(Vec::new(), token.map(|text| text.parse().unwrap()));
-        Response::to(&request.unwrap(), &gate, || snapshot)
+        let mut balancer = Fixed { snapshot, asked: Vec::new() };
+        Response::to(&request.unwrap(), &gate, &mut balancer, "me")
     }
 
     fn ask(method: &str, path: &str) -> Response {
@@ -278,6 +312,47 @@ mod tests {
         let refused = Response::to_refused(Refusal::HeadTooLarge);
         assert_eq!(refused.status.code, 431);
         assert!(json(&refused)["error"].is_string());
+    }
+
+    #[test]
+    fn a_change_is_asked_of_the_balancer_only_when_it_is_understood() {
+        let path = "/api/v1/pools/web/backends/127.0.0.1:5001";
+        let ask = |method: &str, fields: &str, body: &str| {
+            let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
+            let (_, request) = HeadReader::default().read(head.as_bytes()).unwrap();
+            let mut request = request.unwrap();
+            request.body = body.into();
+            let gate = Gate::new(Vec::new(), Some("s3cret".parse().unwrap()));
+            let mut balancer = Fixed::default();
+            let response = Response::to(&request, &gate, &mut balancer, "me");
+            (response, balancer.asked)
+        };
+        let (token, json_type) =
+            ("Authorization: Bearer s3cret\r\n", "Content-Type: application/json\r\n");
+        let both = [token, json_type].concat();
+        let body = r#"{"weight":3}"#;
+        for (method, fields, body, code) in [
+            ("PATCH", json_type, body, 401),
+            ("PATCH", token, body, 415),
+            ("PATCH", &both, "{", 400),
+            ("PATCH", &both, "{}", 422),
+            ("POST", &both, body, 405),
+            ("GET", &both, body, 405),
+        ] {
+            let (refused, asked) = ask(method, fields, body);
+            assert_eq!(
+                (refused.status.code, asked),
+                (code, Vec::new()),
+                "{method} {fields} {body}"
+            );
+            assert_eq!(refused.fields.contains(&("Allow", "PATCH")), code == 405);
+        }
+        let (answer, asked) = ask("PATCH", &both, body);
+        assert_eq!((asked.len(), asked[0].1.as_str()), (1, "me"));
+        assert_eq!(asked[0].0.wishes.weight, Some(3));
+        let said = json(&answer);
+        assert_eq!((&said["pool"], &said["pool_available"]), (&"web".into(), &true.into()));
+        assert_eq!(said["address"], "127.0.0.1:5001");
     }
 
     #[test]

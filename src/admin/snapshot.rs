@@ -155,6 +155,7 @@ pub const DRAINING: &str = "draining";
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::{Balancer, Change, Changed, Refused};
     use super::*;
 
     /// A pool with one backend up and one down, with two connections.
@@ -200,6 +201,30 @@ pub(super) mod tests {
                 available: true,
                 backends: vec![backend(5001, "up"), backend(5002, "down")],
             }],
+        }
+    }
+
+    /// A balancer whose state never changes, and which notes who wanted to change it.
+    pub(in crate::admin) struct Fixed {
+        pub(in crate::admin) snapshot: Snapshot,
+        pub(in crate::admin) asked: Vec<(Change, String)>,
+    }
+
+    impl Default for Fixed {
+        fn default() -> Self {
+            Self { snapshot: sample(), asked: Vec::new() }
+        }
+    }
+
+    impl Balancer for Fixed {
+        fn snapshot(&self) -> Snapshot {
+            self.snapshot.clone()
+        }
+
+        fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused> {
+            self.asked.push((change.clone(), client.to_owned()));
+            let backend = self.snapshot.pools[0].backends[0].clone();
+            Ok(Changed { pool: change.pool.clone(), pool_available: true, backend })
         }
     }
 

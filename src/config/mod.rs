@@ -45,6 +45,7 @@ pub use choice::{LOG_FORMATS, balance_by_name, log_format_by_name};
 pub use duration::parse_duration;
 pub use health::{Agent, Check, Health, HttpCheck, Initial};
 pub use load::{LoadError, Loaded, Mention, load, parse};
+pub use nearest::nearest;
 pub use network::Network;
 pub use pool::{Backend, OnDown, OnUnavailable, Policy, Pool, ProxyVersion, Timing};
 pub use problem::{Complaint, Problem, Severity, Span, render};

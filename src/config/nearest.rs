@@ -9,10 +9,8 @@
 /// Near enough is a third of the typed characters, or one word continuing the other. Only the
 /// first 100 candidates are looked at and long input is never near anything, so a
 /// hostile file cannot make this slow.
-pub(super) fn nearest<'a>(
-    typed: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed: Vec<char> = typed.to_lowercase().chars().collect();
     if typed.len() > LONGEST {
         return None;

@@ -24,6 +24,9 @@ pub struct Request {
     pub framing: Framing,
     /// Whether the sender expects to go on with this connection.
     pub persistence: Persistence,
+    /// What came behind the head, where bodies are kept; see
+    /// [`Requests::keeping`](super::requests::Requests::keeping).
+    pub body: Vec<u8>,
     fields: Vec<Field>,
 }
 
@@ -93,6 +96,7 @@ impl Request {
             version,
             framing: Framing::Length(0),
             persistence: Persistence::Close,
+            body: Vec::new(),
             fields: parsed.headers.iter().map(Field::from).collect(),
         };
         request.check_host()?;

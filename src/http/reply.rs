@@ -71,6 +71,10 @@ impl Status {
     pub const METHOD_NOT_ALLOWED: Self = Self::new(405, "Method Not Allowed");
     /// The body is over a limit.
     pub const CONTENT_TOO_LARGE: Self = Self::new(413, "Content Too Large");
+    /// The body is of a kind that is not taken.
+    pub const UNSUPPORTED_MEDIA_TYPE: Self = Self::new(415, "Unsupported Media Type");
+    /// The body is well formed and asks for what cannot be.
+    pub const UNPROCESSABLE_CONTENT: Self = Self::new(422, "Unprocessable Content");
     /// The head is over a limit (RFC 6585).
     pub const HEAD_TOO_LARGE: Self = Self::new(431, "Request Header Fields Too Large");
     /// The request needs something that is not built here.

@@ -1,9 +1,9 @@
 //! Requests off one connection, one after the other: a head, its body, the next head.
 //!
 //! A request is handed out when its last byte has been read, so the reader always stands before
-//! the next one. Bodies are counted and dropped. After a refusal it is unknown where the next
-//! request begins: the reader then takes nothing seriously any more, and the connection must be
-//! closed.
+//! the next one. Bodies are counted, and dropped unless they are to be kept. After a refusal it is
+//! unknown where the next request begins: the reader then takes nothing seriously any more, and the
+//! connection must be closed.
 
 use std::mem;
 
@@ -16,6 +16,7 @@ use super::refusal::Refusal;
 pub struct Requests {
     state: State,
     most_body: u64,
+    keeps_bodies: bool,
 }
 
 /// What reading brought.
@@ -40,7 +41,14 @@ impl Requests {
     /// Reads requests whose bodies have at most `most_body` bytes of payload.
     #[must_use]
     pub fn new(most_body: u64) -> Self {
-        Self { state: State::Head(HeadReader::default()), most_body }
+        let state = State::Head(HeadReader::default());
+        Self { state, most_body, keeps_bodies: false }
+    }
+
+    /// The same, but bodies are handed out with their requests.
+    #[must_use]
+    pub fn keeping(most_body: u64) -> Self {
+        Self { keeps_bodies: true, ..Self::new(most_body) }
     }
 
     /// Takes bytes from the front of `input`, at most to the end of one request, and returns how
@@ -84,7 +92,7 @@ impl Requests {
 
     fn go_on(
         &mut self,
-        request: Box<Request>,
+        mut request: Box<Request>,
         mut body: BodyReader,
         room: u64,
         input: &[u8],
@@ -99,6 +107,9 @@ impl Requests {
         let Some(room) = room.checked_sub(piece.data.len() as u64) else {
             return (input.len(), too_large(&request));
         };
+        if self.keeps_bodies {
+            request.body.extend_from_slice(piece.data);
+        }
         if body.is_complete() {
             self.state = State::Head(HeadReader::default());
             return (piece.taken, Arrival::Request(request));
@@ -171,6 +182,29 @@ mod tests {
         for size in [1, 1000] {
             assert_eq!(arrivals(declared, size), ["413 false"]);
             assert_eq!(arrivals(chunked, size), ["413 true"], "and nothing is read behind it");
+        }
+    }
+
+    #[test]
+    fn a_body_is_kept_whole_where_that_is_asked_for() {
+        let input = "PUT /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+                     2\r\n12\r\n3\r\n345\r\n0\r\n\r\n\
+                     PUT /b HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab";
+        for (keeps, expected) in [(true, ["12345", "ab"]), (false, ["", ""])] {
+            for size in [1, 7, input.len()] {
+                let new = if keeps { Requests::keeping } else { Requests::new };
+                let (mut requests, mut bodies) = (new(5), Vec::new());
+                for mut rest in input.as_bytes().chunks(size) {
+                    while !rest.is_empty() {
+                        let (taken, arrival) = requests.read(rest);
+                        rest = &rest[taken..];
+                        if let Arrival::Request(request) = arrival {
+                            bodies.push(String::from_utf8(request.body).unwrap());
+                        }
+                    }
+                }
+                assert_eq!(bodies, expected);
+            }
         }
     }
 

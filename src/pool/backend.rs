@@ -281,6 +281,11 @@ impl Backend {
         self.look_anew(before, probed);
     }
 
+    /// Gives it another weight; returns the one it had.
+    pub(super) fn weigh(&mut self, weight: u16) -> u16 {
+        std::mem::replace(&mut self.weight, weight)
+    }
+
     pub(super) fn opened(&mut self) {
         self.counters.active += 1;
     }

@@ -23,6 +23,7 @@ mod standing;
 mod state;
 pub mod terms;
 pub mod waiting;
+mod wishes;
 
 use std::time::{Duration, Instant};
 
@@ -198,15 +199,6 @@ impl Pool {
             (true, false, true) => Some(Change::Up),
             (true, true, true) | (true, false, false) => None,
         }
-    }
-
-    /// The operator wants this of the backend.
-    pub fn set_state(&mut self, index: usize, admin: Admin, now: Instant) -> Option<Change> {
-        let before = self.outlook(index).0;
-        self.backends[index].want(admin, self.terms.probed);
-        self.settle(index, now);
-        let after = self.outlook(index).0;
-        (after != before).then(|| self.wanted(index, Author::Operator))
     }
 
     /// Whether the reason for a backend's state is still to be told, by [`Self::explain`].
@@ -392,6 +384,8 @@ pub enum Change {
     Relocated,
     /// It is wanted for something else, and by whom.
     Wanted(Admin, Author),
+    /// It has another weight than this one.
+    Weighed(u16),
 }
 
 /// A backend that turns up for the first time so soon after its pool is none that came back, and

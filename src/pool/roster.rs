@@ -67,6 +67,11 @@ impl Roster {
         self.settle(index);
     }
 
+    /// A backend has this weight from now on. Whether it may be chosen is said by its place.
+    pub(super) fn set_weight(&mut self, index: usize, weight: u16) {
+        self.picker.set_weight(index, weight);
+    }
+
     /// A connect to a backend, or its first byte, took so long.
     pub(super) fn sample(&mut self, index: usize, took: Duration, now: Instant) {
         self.picker.sample(index, took, now);

@@ -5,6 +5,7 @@
 //! the kernel's queue. One is answered in a turn, and then none until [`REST`] times as long has
 //! passed as that took: however many ask however much, the traffic has most of the time.
 
+use std::mem;
 use std::time::{Duration, Instant};
 
 use mio::Registry;
@@ -13,7 +14,6 @@ use super::guests::{Guests, Terms};
 use super::listener::{Accepted, Acceptor, Listening};
 use super::start::StartError;
 use super::token::Source;
-use super::view::View;
 use super::{Reactor, clock};
 use crate::admin::{Conversation, Gate};
 use crate::config::{self, BindAddress};
@@ -100,8 +100,8 @@ impl Admin {
         for acceptor in &mut self.acceptors {
             while self.clients.len() < MOST_CLIENTS && acceptor.is_ready(now) {
                 match acceptor.accept(now) {
-                    Accepted::Client(socket, _) => {
-                        let conversation = Conversation::default();
+                    Accepted::Client(socket, peer) => {
+                        let conversation = Conversation::new(peer.to_string());
                         self.clients.admit(socket, conversation, Duration::ZERO, (now, registry));
                     }
                     Accepted::Failed => {}
@@ -111,12 +111,12 @@ impl Admin {
         }
     }
 
-    /// Answers one request.
-    fn answer(&mut self, view: &View<'_>) {
+    /// Answers one request, with the help of all the rest.
+    fn answer(&mut self, rest: &mut Reactor) {
         let (begun, gate) = (clock(), &self.gate);
-        let answered = self.clients.reply(view.now, |conversation, output| {
-            conversation.answer(gate, || view.snapshot(), output)
-        });
+        let answered = self
+            .clients
+            .reply(rest.now, |conversation, output| conversation.answer(gate, rest, output));
         if answered {
             let ended = clock();
             self.rests_until = Some(ended + ended.saturating_duration_since(begun) * REST);
@@ -127,21 +127,12 @@ impl Admin {
 impl Reactor {
     /// Serves the admin address.
     pub(super) fn administer(&mut self) {
-        let live = self.live();
         self.admin.accept(self.now, self.poll.registry());
         self.admin.clients.work(self.now, &mut self.pairs.stores.scratch);
         if self.admin.can_answer(self.now) {
-            self.admin.answer(&View {
-                now: self.now,
-                started: self.started,
-                is_draining: !self.lifecycle.is_running(),
-                active: live,
-                most: self.max_connections,
-                stats: &self.stats,
-                acceptors: &self.acceptors,
-                listeners: &self.listeners,
-                pools: &self.pools,
-            });
+            let mut admin = mem::take(&mut self.admin);
+            admin.answer(self);
+            self.admin = admin;
         }
     }
 

@@ -8,6 +8,7 @@
 mod abandoned;
 mod admin;
 mod asking;
+mod changes;
 mod connect;
 mod gate;
 mod guests;

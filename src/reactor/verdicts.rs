@@ -232,7 +232,8 @@ impl Reactor {
             }
             None
             | Some(Change::Ejected(_))
-            | Some(Change::Readmitted | Change::Relocated | Change::Wanted(_, _)) => {}
+            | Some(Change::Readmitted | Change::Relocated)
+            | Some(Change::Wanted(_, _) | Change::Weighed(_)) => {}
         }
         let name = BackendName(&self.pools[pool], backend);
         match change {
@@ -246,6 +247,10 @@ impl Reactor {
                 log::info!("Health check FAILED: {name} ({why}) is down{flaps}");
             }
             Some(Change::Wanted(admin, author)) => log::info!("{name} is {admin} ({author})"),
+            Some(Change::Weighed(before)) => {
+                let weight = self.pools[pool].backend(backend).weight();
+                log::info!("{name} has weight {weight} now, it was {before} ({why})");
+            }
             Some(Change::Ejected(time)) => {
                 log::info!("{name} is ejected for {} s ({why})", time.as_secs());
             }
@@ -259,7 +264,7 @@ impl Reactor {
     }
 
     /// One line when a pool loses its last usable backend, one when it has one again.
-    fn tell_availability(&mut self) {
+    pub(super) fn tell_availability(&mut self) {
         if self.warming_until().is_some() {
             return;
         }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::listener::Acceptor;
-use super::{Listener, Route, Service};
+use super::{Listener, Reactor, Route, Service};
 use crate::admin::snapshot::{
     Backend, Connections, DRAINING, HealthChecks, Listener as ListenerSnapshot,
     Pool as PoolSnapshot, RUNNING, Snapshot,
@@ -26,6 +26,22 @@ pub(super) struct View<'a> {
     pub(super) acceptors: &'a [(Acceptor, usize)],
     pub(super) listeners: &'a [Listener],
     pub(super) pools: &'a [Pool],
+}
+
+impl Reactor {
+    pub(super) fn view(&self) -> View<'_> {
+        View {
+            now: self.now,
+            started: self.started,
+            is_draining: !self.lifecycle.is_running(),
+            active: self.live(),
+            most: self.max_connections,
+            stats: &self.stats,
+            acceptors: &self.acceptors,
+            listeners: &self.listeners,
+            pools: &self.pools,
+        }
+    }
 }
 
 impl View<'_> {
@@ -82,7 +98,7 @@ impl View<'_> {
         }
     }
 
-    fn backend(&self, pool: &Pool, index: usize) -> Backend {
+    pub(super) fn backend(&self, pool: &Pool, index: usize) -> Backend {
         let (backend, status) = (pool.backend(index), pool.status(index, self.now));
         let counters = backend.counters();
         Backend {

@@ -1,0 +1,72 @@
+//! What the operator changes while everything runs.
+//!
+//! A change holds before the next client is given to anybody, and is told in the log with who asked
+//! for it, also when it comes to nothing. Connections that stand are never touched, nor are those
+//! being made: they end when they end. Any change is done that was asked for, even one that leaves
+//! a pool without a backend; its clients then fare as `on_unavailable` says, and the answer tells.
+
+use super::report::BackendName;
+use super::{Reactor, polls};
+use crate::admin::change::{WantedState, Wishes};
+use crate::admin::{Balancer, Change, Changed, Refused, Snapshot};
+use crate::pool::Pool;
+use crate::pool::admin::Admin;
+use crate::pool::backend::Backend;
+
+impl Balancer for Reactor {
+    fn snapshot(&self) -> Snapshot {
+        self.view().snapshot()
+    }
+
+    fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused> {
+        let (pool, backend) = self.find(change)?;
+        let Wishes { weight, state } = change.wishes;
+        if let Some(weight) = weight {
+            self.note(pool, backend, &format!("weight {weight}"), client);
+            let change = self.pools[pool].set_weight(backend, weight, self.now);
+            self.tell_change(pool, backend, change, "by the operator");
+        }
+        if let Some(state) = state {
+            let wanted = wanted(state);
+            self.note(pool, backend, &format!("state {wanted}"), client);
+            let change = self.pools[pool].set_state(backend, wanted, self.now);
+            self.tell_change(pool, backend, change, "by the operator");
+            // One that leaves maintenance was not probed for a while.
+            self.prober.hurry(polls::User::health(pool, backend), self.now);
+        }
+        self.tell_availability();
+        let pool = &self.pools[pool];
+        Ok(Changed {
+            pool: pool.name().to_owned(),
+            pool_available: pool.is_available(),
+            backend: self.view().backend(pool, backend),
+        })
+    }
+}
+
+impl Reactor {
+    fn find(&self, change: &Change) -> Result<(usize, usize), Refused> {
+        let Change { pool: asked, address, .. } = change;
+        let Some(index) = self.pools.iter().position(|pool| pool.name() == asked) else {
+            return Err(Refused::no_pool(asked, self.pools.iter().map(Pool::name)));
+        };
+        let backends = self.pools[index].backends();
+        match backends.iter().position(|backend| backend.label() == address) {
+            Some(backend) => Ok((index, backend)),
+            None => Err(Refused::no_backend(asked, address, backends.iter().map(Backend::label))),
+        }
+    }
+
+    fn note(&self, pool: usize, backend: usize, what: &str, client: &str) {
+        let name = BackendName(&self.pools[pool], backend);
+        log::info!("Admin client {client} asks for {what} of {name}");
+    }
+}
+
+fn wanted(state: WantedState) -> Admin {
+    match state {
+        WantedState::Ready => Admin::Ready,
+        WantedState::Draining => Admin::Draining,
+        WantedState::Maintenance => Admin::Maintenance,
+    }
+}
