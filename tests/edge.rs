@@ -8,6 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 
+use rustix::process::Signal;
 use socket2::{Domain, SockAddr, Socket, Type};
 use support::backend::Backend;
 use support::client::{Ending, ask, connect, patient, read_end, read_text, reset};
@@ -116,6 +117,21 @@ fn over_the_accept_rate_clients_wait_and_nothing_spins() {
     let (before, _) = status[0].split_once(" turns").unwrap();
     let turns: u64 = before.rsplit(' ').next().unwrap().parse().unwrap();
     assert!(turns < 200, "{turns} turns for four clients");
+}
+
+/// At a client in a second the last would come in long after the doors have closed.
+#[test]
+fn the_accept_rate_resets_nobody_when_the_doors_close() {
+    let backend = Backend::echo();
+    let mut daemon = Setup::new(&[backend.address]).listener("accept_rate = 1").start();
+    let mut clients: Vec<TcpStream> = (0..30).map(|_| connect(daemon.address())).collect();
+    clients.iter_mut().for_each(|client| client.write_all(b"ping").unwrap());
+    assert_eq!(read_text(&mut clients[0], 4), "ping");
+    daemon.signal(Signal::TERM);
+    daemon.line("no longer accepting");
+    clients[1..].iter_mut().for_each(|client| assert_eq!(read_text(client, 4), "ping"));
+    drop(clients);
+    assert_eq!(daemon.exit_code(), Some(0));
 }
 
 const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";

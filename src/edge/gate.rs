@@ -43,6 +43,11 @@ impl Gate {
         self.rate.as_ref().is_none_or(|rate| rate.has_token(now))
     }
 
+    /// Lets those who wait already come in at once: soon there will be no door to wait at.
+    pub fn lift_rate(&mut self) {
+        self.rate = None;
+    }
+
     /// When a gate that is not open will open.
     #[must_use]
     pub fn opens(&self, now: Instant) -> Option<Instant> {

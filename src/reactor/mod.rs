@@ -227,6 +227,7 @@ impl Reactor {
                 for (acceptor, _) in &mut self.acceptors {
                     acceptor.mark();
                 }
+                self.listeners.iter_mut().for_each(|listener| listener.gate.lift_rate());
                 self.closing = Some(Closing { signal, batches: LAST_BATCHES });
                 self.drain_note = Some(self.now + DRAIN_NOTE);
             }

@@ -71,7 +71,7 @@ impl Reactor {
         let (acceptor, listener) = &self.acceptors[number];
         let listener = &self.listeners[*listener];
         acceptor.is_ready(self.now)
-            && (listener.gate.is_open(self.now) || self.closing.is_some())
+            && listener.gate.is_open(self.now)
             && listener.active < listener.most
             && self.live() < self.max_connections
     }
