@@ -4,15 +4,19 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use evenkeel::admin::{self, Snapshot};
+use evenkeel::admin::change::{WantedState, Wishes};
+use evenkeel::admin::{self, Changed, Snapshot};
 use evenkeel::answer::{Answerer, HttpAnswer, LineAnswer};
-use evenkeel::cli::{self, Check, Command, Demo, Run, Source, Status, TestBackend};
+use evenkeel::cli::{self, Check, Command, Demo, Run, Source, Status, TestBackend, Wait, Wish};
 use evenkeel::config::{self, Complaint, Config, LoadError, LogFormat};
 use evenkeel::demo::{self, DemoError};
 use evenkeel::logging;
-use evenkeel::reactor::{self, Door, Ending, Reactor, StartError};
+use evenkeel::reactor::{self, Door, Ending, Question, Reactor, StartError};
 use log::LevelFilter;
+use serde::de::DeserializeOwned;
 
 fn main() -> ExitCode {
     let command = match cli::parse(std::env::args_os()) {
@@ -29,6 +33,7 @@ fn main() -> ExitCode {
         Command::Demo(demo) => show(&demo),
         Command::Backend(backend) => answer(backend),
         Command::Status(status) => tell(&status),
+        Command::Change(change) => alter(&change),
     };
     match outcome {
         Ok(Ending::Drained) => ExitCode::SUCCESS,
@@ -117,27 +122,103 @@ fn answer(backend: TestBackend) -> Result<Ending, Failure> {
 
 /// Asks a running balancer for its state and shows it.
 fn tell(status: &Status) -> Result<Ending, Failure> {
-    let body = inquire(&status.admin, "/api/v1/status")?;
+    let body = inquire(&status.admin, Question::Get(STATUS))?;
     let shown = if status.json {
         String::from_utf8_lossy(&body).into_owned()
     } else {
-        let snapshot: Snapshot = serde_json::from_slice(&body)
-            .map_err(|error| unanswered(&status.admin, &format!("it is no evenkeel: {error}")))?;
-        admin::table(&snapshot)
+        admin::table(&understood(&status.admin, &body)?)
     };
     // Who closes our output has seen enough.
     let _ = write!(io::stdout(), "{shown}");
     Ok(Ending::Drained)
 }
 
+/// Changes a backend of a running balancer, and waits for what comes of it if that is wanted.
+fn alter(change: &cli::Change) -> Result<Ending, Failure> {
+    let (weight, state) = match change.wish {
+        Wish::Drain => (None, Some(WantedState::Draining)),
+        Wish::Ready => (None, Some(WantedState::Ready)),
+        Wish::Maintenance => (None, Some(WantedState::Maintenance)),
+        Wish::Weight(weight) => (Some(weight), None),
+    };
+    let cli::Backend { pool, address } = change.backend.clone();
+    let asked = admin::Change { pool, address, wishes: Wishes { weight, state } };
+    let json = serde_json::to_string(&asked.wishes).map_err(io::Error::from)?;
+    let body = inquire(&change.admin, Question::Patch(&asked.path(), &json))?;
+    let changed: Changed = understood(&change.admin, &body)?;
+    show_backend(change, &changed);
+    if !changed.pool_available {
+        let _ = writeln!(io::stderr(), "evenkeel: nobody can serve in pool {} now", changed.pool);
+    }
+    match change.wait {
+        Some(wait) => empty(change, wait, changed),
+        None => Ok(Ending::Drained),
+    }
+}
+
+/// Waits until a backend that takes no new clients has no connections.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is no loop of events: it may look at the clock"
+)]
+fn empty(change: &cli::Change, wait: Wait, mut seen: Changed) -> Result<Ending, Failure> {
+    let until = wait.deadline.map(|deadline| Instant::now() + deadline);
+    while seen.backend.active > 0 {
+        let (name, left) = (format!("{}/{}", seen.pool, seen.backend.address), seen.backend.active);
+        if !seen.backend.takes_no_more() {
+            let state = &seen.backend.state;
+            let message = format!("evenkeel: {name} is {state}, somebody has ended the drain\n");
+            return Err(Failure { message, code: 7 });
+        }
+        let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if rest == Some(Duration::ZERO) {
+            let message = format!(
+                "evenkeel: the deadline passed, {left} connections of {name} are left; they go on, \
+                 and it still drains\n"
+            );
+            return Err(Failure { message, code: 7 });
+        }
+        thread::sleep(rest.map_or(LOOK, |rest| rest.min(LOOK)));
+        let status: Snapshot =
+            understood(&change.admin, &inquire(&change.admin, Question::Get(STATUS))?)?;
+        let found = status.backends().find(|(pool, backend)| {
+            pool.name == seen.pool && backend.address == seen.backend.address
+        });
+        let Some((pool, backend)) = found else {
+            return Err(Failure { message: format!("evenkeel: {name} is gone\n"), code: 7 });
+        };
+        seen.pool_available = pool.available;
+        seen.backend = backend.clone();
+        if seen.backend.active != left {
+            show_backend(change, &seen);
+        }
+    }
+    Ok(Ending::Drained)
+}
+
+fn show_backend(change: &cli::Change, changed: &Changed) {
+    let line = match serde_json::to_string(changed) {
+        Ok(json) if change.json => json,
+        Ok(_) | Err(_) => admin::one_line(changed),
+    };
+    // Who closes our output has seen enough.
+    let _ = writeln!(io::stdout(), "{line}");
+}
+
+/// What an answer says.
+fn understood<T: DeserializeOwned>(admin: &cli::Admin, body: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body)
+        .map_err(|error| unanswered(admin, &format!("it is no evenkeel: {error}")))
+}
+
 /// The answer of a running balancer to a question.
-fn inquire(admin: &cli::Admin, path: &str) -> Result<Vec<u8>, Failure> {
+fn inquire(admin: &cli::Admin, question: Question<'_>) -> Result<Vec<u8>, Failure> {
     let refused = |message: String| Failure { message: format!("evenkeel: {message}\n"), code: 1 };
     let token = match &admin.token_file {
         Some(file) => Some(config::read_token(file).map_err(|error| refused(error.to_string()))?),
         None => None,
     };
-    let answered = reactor::ask(&admin.address, path, token.as_ref())
+    let answered = reactor::ask(&admin.address, question, token.as_ref())
         .map_err(|why| unanswered(admin, &why))?;
     match answered.status {
         200 => Ok(answered.body),
@@ -149,7 +230,7 @@ fn inquire(admin: &cli::Admin, path: &str) -> Result<Vec<u8>, Failure> {
         code => Err(refused(format!(
             "the balancer at {} refused ({code}): {}",
             admin.address,
-            String::from_utf8_lossy(&answered.body).trim_end()
+            admin::error_in(&answered.body)
         ))),
     }
 }
@@ -162,6 +243,10 @@ fn unanswered(admin: &cli::Admin, why: &str) -> Failure {
     );
     Failure { message, code: 6 }
 }
+
+const STATUS: &str = "/api/v1/status";
+/// Between two looks at a backend that is to become empty.
+const LOOK: Duration = Duration::from_millis(250);
 
 fn start(format: LogFormat, level: LevelFilter) {
     logging::start(format, level);

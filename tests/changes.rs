@@ -6,11 +6,12 @@ mod support;
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use support::backend::Backend;
 use support::client::{ask, connect, read_end, read_text};
-use support::daemon::{Daemon, QUICK_HEALTH, Setup};
+use support::daemon::{Daemon, QUICK_HEALTH, Setup, program};
 use support::wait_until;
 
 fn started(setup: &Setup) -> (Daemon, SocketAddr) {
@@ -261,4 +262,86 @@ fn what_is_refused_changes_nothing() {
     }
     let backend = &status(admin)["pools"][0]["backends"][0];
     assert_eq!((&backend["weight"], &backend["state"]), (&1.into(), &"up".into()));
+}
+
+/// A command that asks this balancer.
+fn command(admin: impl ToString, line: &str) -> Command {
+    let mut command = program();
+    command.env_remove("EVENKEEL_TOKEN_FILE").env("EVENKEEL_ADMIN", admin.to_string());
+    command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// How it ends, and what it prints: to the output, and besides.
+fn ended(output: Output) -> (Option<i32>, String, String) {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn say(admin: impl ToString, line: &str) -> (Option<i32>, String, String) {
+    ended(command(admin, line).output().unwrap())
+}
+
+#[test]
+fn commands_change_what_the_status_shows() {
+    let (a, b) = (Backend::named("a"), Backend::named("b"));
+    let (_daemon, admin) = started(&Setup::new(&[a.address, b.address]));
+    let name = format!("web/{}", a.address);
+    let state = || status(admin)["pools"][0]["backends"][0]["state"].clone();
+    for (word, known) in [("drain", "draining"), ("maintenance", "maintenance"), ("ready", "up")] {
+        let (code, shown, errors) = say(admin, &format!("{word} {name}"));
+        assert_eq!((code, errors.as_str()), (Some(0), ""), "{shown}");
+        let start = format!("{name}: {known}, weight 1, 0 active (");
+        assert!(shown.starts_with(&start) && shown.lines().count() == 1, "{shown}");
+        assert_eq!(state(), known);
+    }
+    let (code, shown, _) = say(admin, &format!("weight {name} 5 --json"));
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((code, &shown["weight"], &shown["pool"]), (Some(0), &5.into(), &"web".into()));
+    assert_eq!(status(admin)["pools"][0]["backends"][0]["weight"], 5);
+    say(admin, &format!("drain web/{}", b.address));
+    let (code, _, errors) = say(admin, &format!("weight {name} 0"));
+    assert_eq!((code, errors.as_str()), (Some(0), "evenkeel: nobody can serve in pool web now\n"));
+}
+
+#[test]
+fn a_drain_that_is_waited_for_ends_with_the_last_connection() {
+    let a = Backend::echo();
+    let (mut daemon, admin) = started(&Setup::new(&[a.address]));
+    let front = daemon.address();
+    let (first, second) = (visit(front), visit(front));
+    let name = format!("web/{}", a.address);
+    let (code, shown, errors) = say(admin, &format!("drain --wait --deadline 1ms {name}"));
+    assert_eq!((code, shown.lines().count()), (Some(7), 1), "{shown}{errors}");
+    assert!(errors.contains(&format!("the deadline passed, 2 connections of {name}")), "{errors}");
+    assert_eq!(status(admin)["pools"][0]["backends"][0]["state"], "draining");
+
+    let waiting = command(admin, &format!("drain --wait {name}")).spawn().unwrap();
+    daemon.lines(2, "asks for state draining");
+    drop((first, second));
+    let (code, shown, errors) = ended(waiting.wait_with_output().unwrap());
+    assert_eq!(code, Some(0), "{shown}{errors}");
+    let last = shown.lines().last().unwrap();
+    assert!(last.starts_with(&format!("{name}: draining, weight 1, 0 active")), "{shown}");
+
+    say(admin, &format!("ready {name}"));
+    let _third = visit(front);
+    let waiting = command(admin, &format!("drain --wait --deadline 1h {name}")).spawn().unwrap();
+    daemon.lines(3, "asks for state draining");
+    say(admin, &format!("ready {name}"));
+    let (code, _, errors) = ended(waiting.wait_with_output().unwrap());
+    assert!(code == Some(7) && errors.contains("somebody has ended the drain"), "{errors}");
+}
+
+#[test]
+fn a_command_that_fails_says_where_and_what_to_do() {
+    let a = Backend::echo();
+    let (_daemon, admin) = started(&Setup::new(&[a.address]));
+    let (code, _, errors) = say(admin, &format!("drain wbe/{}", a.address));
+    assert!(code == Some(1) && errors.contains("did you mean \"web\"?\n"), "{errors}");
+    assert!(errors.contains(&admin.to_string()), "{errors}");
+    let nowhere = support::ports::Port::reserve().address;
+    let (code, _, errors) = say(nowhere, &format!("ready web/{}", a.address));
+    assert!(code == Some(6) && errors.contains(&nowhere.to_string()), "{errors}");
+    assert!(errors.contains("EVENKEEL_ADMIN"), "{errors}");
 }

@@ -19,7 +19,7 @@ pub use change::{Change, Changed, Refused};
 pub use conversation::Conversation;
 pub use gate::Gate;
 pub use snapshot::Snapshot;
-pub use table::table;
+pub use table::{error_in, one_line, table};
 
 /// The running balancer, as far as it can be asked.
 pub trait Balancer {

@@ -135,6 +135,14 @@ impl Backend {
     }
 }
 
+impl Backend {
+    /// Whether it is wanted to take no new clients.
+    #[must_use]
+    pub fn takes_no_more(&self) -> bool {
+        matches!(self.state.as_str(), "draining" | "maintenance")
+    }
+}
+
 impl Snapshot {
     /// Whether no new clients are taken any more.
     #[must_use]

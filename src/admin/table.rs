@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use super::change::Changed;
 use super::snapshot::{Backend, Listener, Pool, Snapshot};
 
 /// The whole table.
@@ -20,6 +21,23 @@ pub fn table(snapshot: &Snapshot) -> String {
     }
     ended(snapshot, &mut out);
     out
+}
+
+/// One backend in a line.
+#[must_use]
+pub fn one_line(changed: &Changed) -> String {
+    let Changed { pool, backend, .. } = changed;
+    let Backend { address, state, weight, active, reason, .. } = backend;
+    let text = format!("{pool}/{address}: {state}, weight {weight}, {active} active ({reason})");
+    clip(&text, usize::MAX)
+}
+
+/// What an answer says that is an error.
+#[must_use]
+pub fn error_in(body: &[u8]) -> String {
+    let json: Option<serde_json::Value> = serde_json::from_slice(body).ok();
+    let message = json.as_ref().and_then(|json| json["error"].as_str());
+    clip(message.unwrap_or("without a word"), usize::MAX)
 }
 
 fn header(snapshot: &Snapshot, out: &mut String) {

@@ -7,6 +7,7 @@
 
 mod backend;
 mod balance;
+mod change;
 mod client;
 
 use std::ffi::OsString;
@@ -18,6 +19,8 @@ pub use backend::TestBackend;
 use backend::{BACKEND_HELP, TypedBackend};
 use balance::{DEMO_HELP, RUN_HELP, RUN_USAGE, TypedDemo, TypedRun};
 pub use balance::{Demo, Run, Source};
+pub use change::{Backend, Change, Wait, Wish};
+use change::{CHANGE_HELP, DRAIN_HELP, TypedChange, TypedDrain, TypedWeight};
 pub use client::{Admin, Status};
 use client::{STATUS_HELP, TypedStatus};
 
@@ -34,6 +37,8 @@ pub enum Command {
     Backend(TestBackend),
     /// Show the state of a running balancer.
     Status(Status),
+    /// Change a backend of a running balancer.
+    Change(Change),
 }
 
 /// `check`.
@@ -64,6 +69,10 @@ where
         TypedCommand::Demo(typed) => typed.meant().map(Command::Demo),
         TypedCommand::Backend(typed) => Ok(Command::Backend(typed.meant())),
         TypedCommand::Status(typed) => Ok(Command::Status(typed.meant())),
+        TypedCommand::Drain(typed) => Ok(Command::Change(typed.meant())),
+        TypedCommand::Ready(typed) => Ok(Command::Change(typed.meant(Wish::Ready))),
+        TypedCommand::Maintenance(typed) => Ok(Command::Change(typed.meant(Wish::Maintenance))),
+        TypedCommand::Weight(typed) => Ok(Command::Change(typed.meant())),
     }
 }
 
@@ -99,6 +108,18 @@ enum TypedCommand {
     /// Show the state of a running balancer
     #[command(after_help = STATUS_HELP)]
     Status(TypedStatus),
+    /// Send no new clients to a backend; its connections go on
+    #[command(after_help = DRAIN_HELP)]
+    Drain(TypedDrain),
+    /// Take back a drain or a maintenance
+    #[command(after_help = CHANGE_HELP)]
+    Ready(TypedChange),
+    /// Send no new clients and no probes to a backend
+    #[command(after_help = CHANGE_HELP)]
+    Maintenance(TypedChange),
+    /// Change a backend's share of new connections
+    #[command(after_help = CHANGE_HELP)]
+    Weight(TypedWeight),
 }
 
 #[derive(Debug, Args)]
@@ -122,6 +143,7 @@ Exit codes:
   1 failed while running         4 an address could not be bound
   2 usage                        5 the drain deadline passed and connections were cut
   6 the admin address did not answer
+  7 connections were left at the deadline of drain --wait
 
 Signals:
   TERM, INT  stop accepting, let live connections finish; a second one ends at once
@@ -160,18 +182,22 @@ mod tests {
     fn run(line: &str) -> Run {
         match meant(line) {
             Command::Run(run) => run,
-            Command::Check(_) | Command::Demo(_) | Command::Backend(_) | Command::Status(_) => {
-                panic!("{line}")
-            }
+            Command::Check(_)
+            | Command::Demo(_)
+            | Command::Backend(_)
+            | Command::Status(_)
+            | Command::Change(_) => panic!("{line}"),
         }
     }
 
     fn test_backend(line: &str) -> TestBackend {
         match meant(line) {
             Command::Backend(backend) => backend,
-            Command::Check(_) | Command::Demo(_) | Command::Run(_) | Command::Status(_) => {
-                panic!("{line}")
-            }
+            Command::Check(_)
+            | Command::Demo(_)
+            | Command::Run(_)
+            | Command::Status(_)
+            | Command::Change(_) => panic!("{line}"),
         }
     }
 
@@ -295,6 +321,38 @@ mod tests {
         assert_eq!(meant(line), Command::Status(Status { admin, json: true }));
         let (_, message) = refused("evenkeel status --admin :9930");
         assert!(message.contains("write \"localhost:9930\""), "{message}");
+    }
+
+    #[test]
+    fn a_change_names_a_backend_of_a_pool() {
+        let change = |line: &str| match meant(line) {
+            Command::Change(change) => change,
+            other => panic!("{line}: {other:?}"),
+        };
+        let drain = change("evenkeel drain web/unix:/a/b --wait --deadline 10m --json");
+        let backend = Backend { pool: "web".to_owned(), address: "unix:/a/b".to_owned() };
+        let wait = Some(Wait { deadline: Some(Duration::from_secs(600)) });
+        assert_eq!((drain.backend, drain.wait, drain.json), (backend, wait, true));
+        let wait = change("evenkeel drain web/a:1 --wait --deadline 0s").wait;
+        assert_eq!(wait, Some(Wait { deadline: None }));
+        for (line, wish) in [
+            ("evenkeel drain web/a:1", Wish::Drain),
+            ("evenkeel ready web/a:1", Wish::Ready),
+            ("evenkeel maintenance web/a:1", Wish::Maintenance),
+            ("evenkeel weight web/a:1 256", Wish::Weight(256)),
+        ] {
+            let change = change(line);
+            assert_eq!((change.wish, change.wait), (wish, None), "{line}");
+        }
+        for (line, cure) in [
+            ("evenkeel drain a:1", "write POOL/ADDRESS"),
+            ("evenkeel ready /a:1", "write POOL/ADDRESS"),
+            ("evenkeel weight web/a:1 257", "0..=256"),
+            ("evenkeel drain web/a:1 --deadline 5s", "--wait"),
+        ] {
+            let (_, message) = refused(line);
+            assert!(message.contains(cure), "{message}");
+        }
     }
 
     #[test]

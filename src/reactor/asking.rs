@@ -15,6 +15,15 @@ use crate::config::{BackendAddress, Token};
 use crate::http::body::Framing;
 use crate::http::response::{BodyEnd, ResponseReader};
 
+/// What a balancer is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Question<'a> {
+    /// What is at this path.
+    Get(&'a str),
+    /// To change what is at this path, as this JSON says.
+    Patch(&'a str, &'a str),
+}
+
 /// What a balancer answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
@@ -24,16 +33,16 @@ pub struct Answered {
     pub body: Vec<u8>,
 }
 
-/// Asks for `path` at an admin address.
+/// Asks at an admin address.
 ///
 /// # Errors
 /// Why there is no answer, or none as a balancer gives it.
 pub fn ask(
     address: &BackendAddress,
-    path: &str,
+    question: Question<'_>,
     token: Option<&Token>,
 ) -> Result<Answered, String> {
-    exchange(address, path, token).map_err(|error| match error.kind() {
+    exchange(address, question, token).map_err(|error| match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => "timed out".to_owned(),
         ErrorKind::UnexpectedEof => "the answer ends too early".to_owned(),
         ErrorKind::InvalidData => error.to_string(),
@@ -41,7 +50,11 @@ pub fn ask(
     })
 }
 
-fn exchange(address: &BackendAddress, path: &str, token: Option<&Token>) -> io::Result<Answered> {
+fn exchange(
+    address: &BackendAddress,
+    question: Question<'_>,
+    token: Option<&Token>,
+) -> io::Result<Answered> {
     let mut socket = connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
@@ -49,9 +62,15 @@ fn exchange(address: &BackendAddress, path: &str, token: Option<&Token>) -> io::
         Some(token) => format!("Authorization: Bearer {}\r\n", token.reveal()),
         None => String::new(),
     };
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{authorization}\r\n"
-    );
+    let fields = format!("Host: localhost\r\nConnection: close\r\n{authorization}");
+    let request = match question {
+        Question::Get(path) => format!("GET {path} HTTP/1.1\r\n{fields}\r\n"),
+        Question::Patch(path, json) => format!(
+            "PATCH {path} HTTP/1.1\r\n{fields}Content-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{json}",
+            json.len()
+        ),
+    };
     socket.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();
     socket.take(LARGEST).read_to_end(&mut bytes)?;

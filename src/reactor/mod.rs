@@ -65,7 +65,7 @@ use source::Sources;
 use token::Source;
 use waiting::LineNotes;
 
-pub use asking::{Answered, ask};
+pub use asking::{Answered, Question, ask};
 pub use limits::raise_descriptor_limit;
 pub use listener::listening_descriptor;
 pub use resolver::look_up;
