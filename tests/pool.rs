@@ -71,6 +71,8 @@ enum Event {
     Connected(usize),
     Silent(usize),
     FirstByte(usize),
+    Reset(usize),
+    Served(usize, u64),
     Agent(usize, &'static str),
     Want(usize, Admin),
     Weigh(usize, u16),
@@ -92,6 +94,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => index.clone().prop_map(Event::Connected),
         2 => index.clone().prop_map(Event::Silent),
         1 => index.clone().prop_map(Event::FirstByte),
+        3 => index.clone().prop_map(Event::Reset),
+        1 => (index.clone(), 0u64..20_000).prop_map(|(i, ago)| Event::Served(i, ago)),
         1 => (index.clone(), prop::sample::select(lines.to_vec()))
             .prop_map(|(i, line)| Event::Agent(i, line)),
         1 => (index.clone(), prop::sample::select(admins.to_vec()))
@@ -138,6 +142,25 @@ impl Facts {
 
     fn is_full(&self) -> bool {
         self.agent.most.or(self.most).is_some_and(|most| self.active >= most)
+    }
+}
+
+fn is_up(health: health::Health) -> bool {
+    matches!(health, health::Health::Up { .. })
+}
+
+/// What resets are held against one backend.
+#[derive(Debug, Clone, Default)]
+struct Resets {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl Resets {
+    fn served(&mut self, since: Instant) {
+        if self.until.is_none_or(|until| until <= since) {
+            *self = Self::default();
+        }
     }
 }
 
@@ -199,7 +222,9 @@ proptest! {
         if slowly {
             facts.iter_mut().for_each(|fact| fact.most = None);
         }
+        let mut resets = vec![Resets::default(); SIZE];
         for event in events {
+            let health_before: Vec<_> = (0..SIZE).map(|index| pool.health(index)).collect();
             let eligible_before = pool.backends().iter().filter(|b| b.is_eligible(now)).count();
             let change = match &event {
                 Event::Probe(index, passed) => probe(&mut pool, *index, *passed, now),
@@ -207,6 +232,11 @@ proptest! {
                 Event::Connected(index) => connected(&mut pool, *index, now),
                 Event::Silent(index) => pool.silent(*index, now),
                 Event::FirstByte(index) => pool.first_byte(*index, Duration::ZERO, now),
+                Event::Reset(index) => pool.reset(*index, now),
+                Event::Served(index, ago) => {
+                    pool.served(*index, now - Duration::from_millis(*ago));
+                    None
+                }
                 Event::Agent(_, line) if slowly && line.contains("maxconn") => None,
                 Event::Agent(index, line) => {
                     facts[*index].hear(&report(line));
@@ -260,7 +290,24 @@ proptest! {
             if let Some(Change::Ejected(_)) = change {
                 prop_assert!(eligible_before > 1, "the last one was ejected");
             }
+            if let Event::Reset(index) = event {
+                resets[index].failures += 1;
+                if let Some(Change::Ejected(time)) = change {
+                    resets[index].until = Some(now + time);
+                }
+            } else if let Event::Served(index, ago) = event {
+                resets[index].served(now - Duration::from_millis(ago));
+            } else if let Event::Probe(index, true) = event
+                && !is_up(health_before[index])
+                && is_up(pool.health(index))
+            {
+                resets[index] = Resets::default();
+            }
             for (index, fact) in facts.iter().enumerate() {
+                prop_assert_eq!(pool.has_resets(index), resets[index].failures > 0);
+                if resets[index].until.is_some_and(|until| until > now) {
+                    prop_assert!(!pool.backend(index).is_eligible(now), "it is left alone");
+                }
                 prop_assert_eq!(pool.backend(index).counters().active, u64::from(fact.active));
                 prop_assert_eq!(pool.backend(index).weight(), fact.weight);
                 prop_assert_eq!(pool.status(index, now).state, pool.backend(index).state(now));
@@ -446,6 +493,62 @@ fn one_that_connects_and_says_nothing_is_ejected_and_a_connect_proves_nothing() 
     assert!(pool.status(0, now).reason.contains("does not answer"));
     assert_eq!(pool.first_byte(0, SECOND, now), Some(Change::Readmitted));
     assert_eq!(pool.backend(0).state(now), BackendState::Up);
+}
+
+#[test]
+fn one_that_resets_at_once_is_ejected_and_only_its_time_ends_that() {
+    let start = Instant::now();
+    let mut pool = pool(terms(Policy::RoundRobin), vec![backend(0), backend(1)], start);
+    for expected in [None, None, Some(Change::Ejected(SECOND * 10))] {
+        assert_eq!(connected(&mut pool, 0, start), None);
+        assert_eq!(pool.reset(0, start), expected);
+        assert_eq!(connected(&mut pool, 0, start), None, "one in flight");
+        assert_eq!(probe(&mut pool, 0, true, start), None);
+        assert_eq!(pool.first_byte(0, Duration::ZERO, start), None);
+    }
+    let now = start + SECOND * 9;
+    pool.served(0, now);
+    assert_eq!(pool.backend(0).state(now), BackendState::Ejected);
+    assert!(pool.status(0, now).reason.contains("resets at once"));
+    let now = start + SECOND * 10;
+    assert_eq!(pool.tick(now), [(0, Change::Readmitted)]);
+    pool.served(0, start);
+    assert_eq!(pool.reset(0, now), Some(Change::Ejected(SECOND * 20)), "nobody new was served");
+    let now = start + SECOND * 30;
+    assert_eq!(pool.tick(now), [(0, Change::Readmitted)]);
+    pool.served(0, now);
+    assert!(!pool.has_resets(0));
+    assert_eq!(pool.reset(0, now), None, "being served wipes the slate");
+}
+
+#[test]
+fn resets_are_forgotten_when_a_client_is_served_or_the_backend_was_away() {
+    let now = Instant::now();
+    let mut pool = pool(terms(Policy::RoundRobin), vec![backend(0), backend(1)], now);
+    for _ in 0..5 {
+        assert_eq!([pool.reset(0, now), pool.reset(0, now)], [None, None]);
+        pool.served(0, now - SECOND);
+    }
+    for _ in 0..3 {
+        pool.reset(0, now);
+    }
+    for _ in 0..3 {
+        probe(&mut pool, 0, false, now);
+    }
+    assert_eq!([0, 0].map(|_| probe(&mut pool, 0, true, now)), [None, Some(Change::Up)]);
+    assert!(pool.backend(0).is_eligible(now), "what is there now is new");
+}
+
+#[test]
+fn resets_never_eject_the_last_one() {
+    let now = Instant::now();
+    let mut pool = pool(terms(Policy::RoundRobin), vec![backend(0), backend(1)], now);
+    let told = (0..300).filter(|turn| {
+        connected(&mut pool, turn % 2, now);
+        pool.reset(turn % 2, now).is_some()
+    });
+    assert_eq!(told.count(), 1);
+    assert!(pool.backend(1).is_eligible(now));
 }
 
 #[test]

@@ -15,8 +15,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 
 use support::backend::Backend;
-use support::client::{connect, patient, read_text};
-use support::daemon::{Daemon, Setup, config_file, program};
+use support::client::{Ending, connect, patient, read_end, read_text};
+use support::daemon::{Daemon, QUICK_HEALTH, Setup, config_file, program};
 use support::noise::{Digest, Noise};
 use support::{wait_for, wait_until};
 
@@ -132,6 +132,44 @@ fn a_backend_that_resets_at_once_cost_a_client() {
         patient(&client);
         assert_eq!(read_text(&mut client, 4), "good");
     }
+}
+
+/// Every connect that succeeded, and every probe, pardoned a backend that reset what it had taken.
+#[test]
+fn a_backend_that_resets_at_once_was_ejected_again_and_again() {
+    let bad = Backend::new(support::client::reset);
+    let good = Backend::named("good");
+    let setup = Setup::new(&[bad.address, good.address]).health(QUICK_HEALTH);
+    let mut daemon = setup.start();
+    daemon.lines(2, "is up");
+    let address = daemon.address();
+    let ask = || assert_eq!(read_text(&mut connect(address), 4), "good");
+    let crowd = || {
+        std::thread::scope(|scope| {
+            (0..16).for_each(|_| drop(scope.spawn(|| (0..30).for_each(|_| ask()))));
+        });
+    };
+    crowd();
+    daemon.line(&format!("web/{} is ejected for 10 s (connected, but it resets", bad.address));
+    let before = bad.accepted();
+    wait_until("probes that pass", || bad.accepted() > before + 3);
+    crowd();
+    // More than once only if its time was over meanwhile.
+    let (told, over) = (daemon.count("is ejected"), daemon.count("(its time is over)"));
+    assert_eq!((told, daemon.count("no longer ejected")), (1 + over, over));
+}
+
+/// A backend that reset a client's connection at once gave it all its time in line anew.
+#[test]
+fn who_came_back_into_the_line_was_held_for_longer_than_allowed() {
+    let bad = Backend::new(support::client::reset);
+    let keys = "on_unavailable = \"hold\"\nhold_timeout = \"1s\"\nqueue_timeout = \"0s\"";
+    let setup = Setup::new(&[bad.address]).pool(keys).health("type = \"none\"");
+    let mut daemon = setup.start();
+    let mut client = connect(daemon.address());
+    let (_, ending) = read_end(&mut client);
+    assert_eq!(ending, Ending::Orderly);
+    daemon.line("no available backend in time");
 }
 
 /// A signal in the middle of a splice looked like a full send queue, and the stream stood still.

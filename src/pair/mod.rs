@@ -155,6 +155,11 @@ impl<S: Stream> Pair<S> {
         self.connected_at.is_some()
     }
 
+    /// Whether the backend has kept the connection for longer than one that resets at once.
+    pub fn is_lasting(&self, now: Instant) -> bool {
+        self.phase == Phase::Relaying && self.connected_at.is_some_and(|at| now > at + FRESH)
+    }
+
     /// Bytes delivered so far in one direction.
     pub fn bytes(&self, direction: Direction) -> u64 {
         match direction {

@@ -3,7 +3,8 @@
 //! Several facts, each kept apart, decide whether new clients go there: where it is, what the
 //! probes say ([`Health`]), what real traffic says ([`Fault`]), what its agent says, and what it is
 //! wanted for ([`Admin`]). A backend whose connects keep failing is *ejected* for a growing time,
-//! whatever the probes say; a connect or a probe that turned it up lifts that. What the facts come
+//! whatever the probes say; a connect or a probe that turned it up lifts that. One that resets what
+//! it has taken is ejected likewise, and neither lifts that. What the facts come
 //! to is worked out here; the pool keeps it and acts on it.
 
 use std::time::{Duration, Instant};
@@ -264,6 +265,9 @@ impl Backend {
             self.counters.turns += 1;
             self.words = None;
         }
+        if turn == Some(Turn::Up) {
+            self.standing.forget_resets();
+        }
         turn
     }
 
@@ -301,7 +305,7 @@ impl Backend {
 
     pub(super) fn failed(&mut self, fault: Fault) -> bool {
         match fault {
-            Fault::Connect => self.counters.failures += 1,
+            Fault::Connect | Fault::Reset => self.counters.failures += 1,
             Fault::Silence => self.counters.silences += 1,
         }
         self.standing.fail(fault)
@@ -310,6 +314,16 @@ impl Backend {
     /// Wipes the slate; true if that ends an ejection.
     pub(super) fn prove(&mut self, fault: Fault, now: Instant) -> bool {
         self.standing.succeed(fault, now)
+    }
+
+    /// A client who came at `since` was served.
+    pub(super) fn served(&mut self, since: Instant) {
+        self.standing.serve(since);
+    }
+
+    /// Whether resets are held against it.
+    pub(super) fn has_resets(&self) -> bool {
+        self.standing.has_resets()
     }
 
     pub(super) fn eject(&mut self, fault: Fault, now: Instant) -> Duration {
@@ -351,7 +365,7 @@ pub struct Counters {
     pub active: u64,
     /// Connections ever made.
     pub total: u64,
-    /// Connects that failed at every address.
+    /// Connects that failed at every address, those reset at once included.
     pub failures: u64,
     /// Connections on which it did not say a byte in time.
     pub silences: u64,

@@ -22,6 +22,7 @@ mod roster;
 mod standing;
 mod state;
 pub mod terms;
+mod traffic;
 pub mod waiting;
 mod wishes;
 
@@ -37,7 +38,7 @@ pub use roster::Rank;
 use roster::Roster;
 pub use standing::Fault;
 pub use state::Status;
-use terms::{Sampled, Terms};
+use terms::Terms;
 
 /// A set of backends that serve the same thing.
 #[derive(Debug)]
@@ -101,48 +102,6 @@ impl Pool {
     pub fn closed(&mut self, backend: usize) {
         self.backends[backend].closed();
         self.count(backend);
-    }
-
-    /// A connect of real traffic succeeded, and took so long.
-    pub fn connected(
-        &mut self,
-        backend: usize,
-        attempt: Attempt,
-        took: Duration,
-        now: Instant,
-    ) -> Option<Change> {
-        self.backends[backend].places.prefer(attempt);
-        self.backends[backend].connected();
-        if self.terms.sampled == Sampled::Connect {
-            self.roster.sample(backend, took, now);
-        }
-        self.prove(backend, Fault::Connect, now)
-    }
-
-    /// The first byte of a backend came, so long after it was connected or asked.
-    pub fn first_byte(&mut self, backend: usize, took: Duration, now: Instant) -> Option<Change> {
-        if self.terms.sampled == Sampled::FirstByte {
-            self.roster.sample(backend, took, now);
-        }
-        if self.terms.first_byte_timeout.is_some_and(|timeout| took > timeout) {
-            return None;
-        }
-        self.prove(backend, Fault::Silence, now)
-    }
-
-    /// A connect failed at every address of the backend.
-    pub fn connect_failed(&mut self, backend: usize, now: Instant) -> Option<Change> {
-        self.blame(backend, Fault::Connect, now)
-    }
-
-    /// The backend was connected and asked, and did not say a byte in time.
-    pub fn silent(&mut self, backend: usize, now: Instant) -> Option<Change> {
-        if let Some(timeout) = self.terms.first_byte_timeout
-            && self.terms.sampled == Sampled::FirstByte
-        {
-            self.roster.sample(backend, timeout, now);
-        }
-        self.blame(backend, Fault::Silence, now)
     }
 
     /// A probe of the backend passed, with the given attempt, or failed.
@@ -303,28 +262,6 @@ impl Pool {
             silences: backend.counters().silences,
             agent: self.terms.agent_patience.map(|patience| backend.agent().words(patience, now)),
         }
-    }
-
-    /// Real traffic had a success.
-    fn prove(&mut self, backend: usize, fault: Fault, now: Instant) -> Option<Change> {
-        if !self.backends[backend].prove(fault, now) {
-            return None;
-        }
-        self.settle(backend, now);
-        Some(Change::Readmitted)
-    }
-
-    /// Real traffic had a failure: too many in a row eject the backend, unless it is the last.
-    fn blame(&mut self, backend: usize, fault: Fault, now: Instant) -> Option<Change> {
-        let enough = self.backends[backend].failed(fault);
-        let ejectable =
-            enough && self.roster.has_others(backend) && self.backends[backend].is_eligible(now);
-        if !ejectable {
-            return None;
-        }
-        let time = self.backends[backend].eject(fault, now);
-        self.settle(backend, now);
-        Some(Change::Ejected(time))
     }
 
     /// What is wanted of a backend, and whether its service works as far as is known.

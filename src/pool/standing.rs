@@ -2,8 +2,10 @@
 //!
 //! [`FAILURES_TO_EJECT`] failures in a row eject a backend, for [`FIRST_EJECTION`] and twice as
 //! long each time after that, up to [`LONGEST_EJECTION`]; one more failure does once that time is
-//! over. A success wipes the slate. Failed connects and silence after a connect are told apart: a
-//! connect that works proves nothing about a backend that takes connections and then says nothing.
+//! over. A success wipes the slate. Failed connects, resets and silence are told apart: a connect
+//! that works proves nothing about a backend that takes connections and then resets them, or says
+//! nothing. While resets have it left alone, those whom it still serves came before, or had nobody
+//! else: neither ends that early.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -13,6 +15,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Standing {
     connects: Record,
     answers: Record,
+    resets: Record,
 }
 
 impl Standing {
@@ -28,26 +31,45 @@ impl Standing {
         was_ejected && self.ejected(now).is_none()
     }
 
+    /// A client who came at `since` was served: no reset, unless resets have been the rule since.
+    pub(super) fn serve(&mut self, since: Instant) {
+        if self.resets.ejected_until.is_none_or(|until| until <= since) {
+            self.resets = Record::default();
+        }
+    }
+
+    /// Whether any reset is held against the backend.
+    pub(super) fn has_resets(&self) -> bool {
+        self.resets.failures > 0
+    }
+
+    /// Forgets resets: the backend was away, and what is there now is new.
+    pub(super) fn forget_resets(&mut self) {
+        self.resets = Record::default();
+    }
+
     /// Leaves the backend alone for the time that is returned.
     pub(super) fn eject(&mut self, fault: Fault, now: Instant) -> Duration {
         self.record(fault).eject(now)
     }
 
-    /// Why the backend is left alone at `now`, and until when; the longer of two ejections.
+    /// Why the backend is left alone at `now`, and until when; the longest if there are several.
     pub(super) fn ejected(&self, now: Instant) -> Option<(Fault, Instant)> {
-        let running = |record: &Record| record.ejected_until.filter(|&until| until > now);
-        let connects = running(&self.connects).map(|until| (Fault::Connect, until));
-        let answers = running(&self.answers).map(|until| (Fault::Silence, until));
-        match (connects, answers) {
-            (Some(a), Some(b)) => Some(if a.1 >= b.1 { a } else { b }),
-            (a, b) => a.or(b),
-        }
+        let records = [
+            (Fault::Connect, &self.connects),
+            (Fault::Silence, &self.answers),
+            (Fault::Reset, &self.resets),
+        ];
+        let until = |(fault, record): (Fault, &Record)| Some((fault, record.ejected_until?));
+        let running = records.into_iter().filter_map(until).filter(|&(_, until)| until > now);
+        running.max_by_key(|&(_, until)| until)
     }
 
     fn record(&mut self, fault: Fault) -> &mut Record {
         match fault {
             Fault::Connect => &mut self.connects,
             Fault::Silence => &mut self.answers,
+            Fault::Reset => &mut self.resets,
         }
     }
 }
@@ -59,6 +81,8 @@ pub enum Fault {
     Connect,
     /// It was connected and asked, and did not say a byte in time.
     Silence,
+    /// It took a connection and reset it before a byte went either way.
+    Reset,
 }
 
 impl fmt::Display for Fault {
@@ -66,6 +90,7 @@ impl fmt::Display for Fault {
         f.pad(match self {
             Self::Connect => "connects fail",
             Self::Silence => "connected, but it does not answer",
+            Self::Reset => "connected, but it resets at once",
         })
     }
 }

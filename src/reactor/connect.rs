@@ -13,8 +13,8 @@ use super::token::Source;
 use super::{Reactor, Route};
 use crate::config::AccessLog;
 use crate::pair::{CloseReason, Side};
-use crate::pool::Picked;
 use crate::pool::waiting::Want;
+use crate::pool::{Fault, Picked};
 
 impl Reactor {
     /// Begins a connect: to the next address of the backend being tried, or to another backend.
@@ -75,7 +75,7 @@ impl Reactor {
         };
         self.pools[pool].opened(backend);
         let attempt = self.pools[pool].backend(backend).first_attempt();
-        let choice = Choice { backend, attempt, blameless: false };
+        let choice = Choice { backend, attempt, failure: Failure::Refused };
         self.pairs.get_mut(slot).backend = Some(choice);
         Ok(Some(choice))
     }
@@ -89,14 +89,15 @@ impl Reactor {
         let target = backend.target(choice.attempt);
         let out_of_ports = target.is_some_and(|target| is_out_of_ports(error, target));
         let ours = out_of_ports || is_source_missing(error);
-        entry.failure = match error.kind() {
+        let failure = match error.kind() {
             _ if ours => Failure::Shortage,
             io::ErrorKind::ConnectionReset => Failure::Reset,
             _ => Failure::Refused,
         };
+        entry.failure = failure;
         let tried = *choice;
         choice.attempt = tried.attempt.next();
-        choice.blameless |= ours;
+        choice.failure = choice.failure.max(failure);
         log::debug!(
             "connection {}: connect to {} failed ({})",
             entry.id,
@@ -112,18 +113,21 @@ impl Reactor {
     /// A backend could not be connected at any of its addresses. Our being out of ports is not
     /// its fault.
     fn backend_failed(&mut self, slot: usize, choice: Choice) {
-        let Choice { backend, blameless, .. } = choice;
+        let Choice { backend, failure, .. } = choice;
         let pool = self.pool_of(slot);
         let entry = self.pairs.get_mut(slot);
         entry.backend = None;
         entry.tried.push(backend);
         self.pools[pool].closed(backend);
-        if blameless {
-            return;
-        }
+        let (change, fault) = match failure {
+            Failure::Shortage => return,
+            Failure::Refused => {
+                (self.pools[pool].connect_failed(backend, self.now), Fault::Connect)
+            }
+            Failure::Reset => (self.pools[pool].reset(backend, self.now), Fault::Reset),
+        };
         self.stats.connect_failures += 1;
-        let change = self.pools[pool].connect_failed(backend, self.now);
-        self.tell_change(pool, backend, change, "connects fail");
+        self.tell_change(pool, backend, change, &fault.to_string());
         if self.is_watching() {
             self.prober.hurry(polls::User::health(pool, backend), self.now);
             self.resolver.hurry(User::Backend { pool, backend }, self.now);
@@ -154,7 +158,12 @@ impl Reactor {
         let Choice { backend, attempt, .. } = choice;
         let change = self.pools[pool].connected(backend, attempt, took, self.now);
         self.tell_change(pool, backend, change, "connected again");
-        self.room.served(pool, slot);
+        // Those who wait are not sent after one that may be reset at once.
+        if self.pools[pool].has_resets(backend) {
+            self.room.connected(pool, slot);
+        } else {
+            self.room.served(pool, slot);
+        }
     }
 }
 

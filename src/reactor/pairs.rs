@@ -266,8 +266,8 @@ impl Entry {
 pub(super) struct Choice {
     pub(super) backend: usize,
     pub(super) attempt: Attempt,
-    /// Whether an address could not be tried for want of a local port.
-    pub(super) blameless: bool,
+    /// The worst that its addresses have come to so far.
+    pub(super) failure: Failure,
 }
 
 /// Backends that were tried in vain: one word while there is none, as for nearly every pair.
@@ -298,8 +298,8 @@ impl Deref for Tried {
 
 /// The age at which a connection to a backend gets keepalive.
 const KEEPALIVE_AGE: Duration = Duration::from_secs(10);
-/// Why a backend could not be connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Why a backend could not be connected; what tells more of it comes later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Failure {
     /// It refused, or could not be reached.
     Refused,

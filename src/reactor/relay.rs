@@ -4,6 +4,7 @@ use std::io;
 
 use super::connect::Sought;
 use super::listener::Accepted;
+use super::pairs::Entry;
 use super::report::Access;
 use super::socket::Socket;
 use super::{Closing, Reactor, Route, Service};
@@ -171,12 +172,18 @@ impl Reactor {
     }
 
     /// Long-lived connections get keepalive on the backend's side; short ones do not pay for it.
+    /// A backend that has kept one for so long does not reset what it takes.
     fn switch_keepalive(&mut self, slot: usize) {
         let entry = self.pairs.get_mut(slot);
         if entry.keepalive_at().is_some_and(|at| at <= self.now) {
             entry.lacks_keepalive = false;
             if let Some(socket) = entry.pair.stream(Side::Backend) {
                 socket.keep_alive();
+            }
+            let (came, lasts) = (entry.opened, entry.pair.is_lasting(self.now));
+            if let Some(choice) = entry.backend.filter(|_| lasts) {
+                let pool = self.pool_of(slot);
+                self.pools[pool].served(choice.backend, came);
             }
         }
     }
@@ -193,6 +200,9 @@ impl Reactor {
         self.room.leave(slot);
         if let Some(choice) = entry.backend {
             self.pools[pool].closed(choice.backend);
+            if self.pools[pool].has_resets(choice.backend) && was_served(&entry, reason) {
+                self.pools[pool].served(choice.backend, entry.opened);
+            }
         }
         let listener = &mut self.listeners[entry.listener()];
         listener.active -= 1;
@@ -235,6 +245,14 @@ impl Reactor {
             Service::Answer { .. } => unreachable!("guests are not paired"),
         }
     }
+}
+
+/// Whether a pair that ended so had something of its backend. An end in order is worth as much as
+/// an answer where the client had something to say and wanted none.
+fn was_served(entry: &Entry, reason: CloseReason) -> bool {
+    let in_order = matches!(reason, CloseReason::ClientFinished | CloseReason::BackendFinished);
+    let moved = |direction| entry.pair.bytes(direction) > 0;
+    moved(Direction::ToClient) || (in_order && moved(Direction::ToBackend))
 }
 
 /// How much time a side that is to be reset has for what it was given.

@@ -8,11 +8,16 @@ use crate::pair::News;
 use crate::pool::Fault;
 
 impl Reactor {
-    /// A backend was connected: have its answer timed, if its pool wants that.
+    /// A backend was connected: have its answer noted, if its pool times that or the backend has
+    /// reset connections lately.
     pub(super) fn watch_answer(&mut self, slot: usize) {
         let pool = self.pool_of(slot);
-        if self.pools[pool].terms().wants_first_byte() {
-            self.pairs.get_mut(slot).pair.watch();
+        let entry = self.pairs.get_mut(slot);
+        let has_resets = |backend| self.pools[pool].has_resets(backend);
+        if self.pools[pool].terms().wants_first_byte()
+            || entry.backend.is_some_and(|choice| has_resets(choice.backend))
+        {
+            entry.pair.watch();
         }
     }
 
@@ -21,6 +26,7 @@ impl Reactor {
         let now = self.now;
         let entry = self.pairs.get_mut(slot);
         let (Some(news), Some(choice)) = (entry.pair.news(now), entry.backend) else { return };
+        let came = entry.opened;
         let pool = self.pool_of(slot);
         match news {
             News::Asked => {
@@ -29,6 +35,10 @@ impl Reactor {
                 }
             }
             News::Answered(took) => {
+                if self.pools[pool].has_resets(choice.backend) {
+                    self.pools[pool].served(choice.backend, came);
+                    self.room.encourage(pool);
+                }
                 let change = self.pools[pool].first_byte(choice.backend, took, now);
                 self.tell_change(pool, choice.backend, change, "it answers again");
             }

@@ -25,7 +25,7 @@ impl Reactor {
                 self.room.put_back(slot, want, self.now);
                 Ok(())
             }
-            (false, _) => self.room.join(pool, slot, want, self.now),
+            (false, _) => self.join_again(slot, want),
         };
         allowed.map_err(|Full| self.turned_away(slot, want))?;
         let entry = self.pairs.get_mut(slot);
@@ -110,6 +110,17 @@ impl Reactor {
         reason
     }
 
+    /// Has a pair stand in line. One that was connected has been on its way all the time since it
+    /// came, so that it stands where it would if it had waited.
+    fn join_again(&mut self, slot: usize, want: Want) -> Result<(), Full> {
+        self.room.join(self.pool_of(slot), slot, want, self.now)?;
+        let entry = self.pairs.get(slot);
+        if entry.pair.was_connected() {
+            self.room.backdate(slot, entry.opened);
+        }
+        Ok(())
+    }
+
     /// Backends that accept and reset at once could send a client back into the line for ever. One
     /// that was connected before is not let in again once it is older than anybody may wait.
     fn has_had_its_time(&self, slot: usize) -> bool {
@@ -154,6 +165,10 @@ impl Reactor {
         let LineNotes { pools, holding } = &mut self.line_notes;
         for (pool, notes) in pools.iter_mut().enumerate() {
             if self.room.want(pool) == Some(Want::Backend) || self.room.has_called(pool) {
+                continue;
+            }
+            // Those who left the line may be back at once.
+            if notes.held.is_none() || self.pools[pool].is_resetting() {
                 continue;
             }
             let Some(since) = notes.held.take() else { continue };

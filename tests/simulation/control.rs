@@ -104,8 +104,12 @@ impl Control {
         self.trace.say(|| format!("connected b{backend} {change:?}"));
     }
 
-    pub(crate) fn connect_failed(&mut self, backend: usize, now: Instant) {
-        let change = self.pool.connect_failed(backend, now);
+    pub(crate) fn connect_failed(&mut self, backend: usize, reset: bool, now: Instant) {
+        let change = if reset {
+            self.pool.reset(backend, now)
+        } else {
+            self.pool.connect_failed(backend, now)
+        };
         self.pool.closed(backend);
         self.prober.hurry(backend, now);
         self.trace.say(|| format!("connect failed b{backend} {change:?}"));

@@ -1,8 +1,10 @@
 //! What the reactor does about pairs: steps them, obeys what they answer, connects and ends them.
 
+use std::io::ErrorKind;
+
 use evenkeel::edge::proxy::read::{Header, Reading};
 use evenkeel::pair::flow::Pump;
-use evenkeel::pair::{CloseReason, Step};
+use evenkeel::pair::{CloseReason, Direction, Step};
 use evenkeel::pool::Picked;
 
 use crate::check;
@@ -68,8 +70,8 @@ impl World {
                 self.room.served(0, slot);
                 return true;
             }
-            Step::ConnectFailed(_) => {
-                self.connect_failed(slot);
+            Step::ConnectFailed(error) => {
+                self.connect_failed(slot, error.kind() == ErrorKind::ConnectionReset);
                 return true;
             }
             Step::Again => {
@@ -109,7 +111,7 @@ impl World {
                 Some(Meeting::AtOnce) => Link::Connected,
                 Some(Meeting::Later(fate)) => Link::Connecting(fate),
                 None => {
-                    self.connect_failed(slot);
+                    self.connect_failed(slot, false);
                     continue;
                 }
             };
@@ -125,7 +127,7 @@ impl World {
     }
 
     /// The next address of the same backend is next, or another backend.
-    fn connect_failed(&mut self, slot: usize) {
+    fn connect_failed(&mut self, slot: usize, reset: bool) {
         let entry = &mut self.pairs[slot];
         check::assert_untouched(&entry.client.get(), self.plan.buffer);
         entry.backend = None;
@@ -134,7 +136,7 @@ impl World {
         entry.choice = another.then_some((backend, attempt.next()));
         if !another {
             entry.tried.push(backend);
-            self.control.connect_failed(backend, self.now);
+            self.control.connect_failed(backend, reset, self.now);
         }
     }
 
@@ -145,6 +147,9 @@ impl World {
         self.room.leave(slot);
         if let Some((backend, _)) = entry.choice {
             self.control.pool.closed(backend);
+            if entry.pair.bytes(Direction::ToClient) > 0 {
+                self.control.pool.served(backend, entry.opened);
+            }
         }
         let cut = reason.is_abortive() || entry.pair.holds_bytes();
         let parting = if cut { Parting::Reset } else { Parting::Polite };

@@ -23,7 +23,7 @@ impl World {
         let may_wait = if entry.pair.was_connected() && had_its_time {
             false
         } else if !self.room.is_called(slot) {
-            self.room.join(0, slot, want, self.now).is_ok()
+            self.join_again(slot, want)
         } else if want == Want::Place || self.plan.hold.is_some() {
             self.room.put_back(slot, want, self.now);
             true
@@ -40,6 +40,17 @@ impl World {
         }
         self.begin_to_wait(slot);
         true
+    }
+
+    /// One that was connected to no purpose stands where it would if it had waited since it came.
+    fn join_again(&mut self, slot: usize, want: Want) -> bool {
+        let welcome = self.room.join(0, slot, want, self.now).is_ok();
+        let entry = &mut self.pairs[slot];
+        if welcome && entry.pair.was_connected() {
+            entry.waiting = Some(entry.opened);
+            self.room.backdate(slot, entry.opened);
+        }
+        welcome
     }
 
     /// Who comes while others wait goes behind them.

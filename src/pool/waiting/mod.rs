@@ -11,8 +11,10 @@
 //! one and grows with every success, so that a backend that comes back is not run over; a failure
 //! shuts it to one, and nobody is called for a pause that doubles while failures go on.
 //!
-//! Every verb takes constant time, but for one who is put back: that looks at those who were called
-//! with it, 64 at most.
+//! Who was connected to no purpose, and comes again, has its time go on: [`Room::backdate`].
+//!
+//! Every verb takes constant time, but for one who comes back: that looks at those who were on
+//! their way with it.
 
 mod line;
 
@@ -98,29 +100,46 @@ impl Room {
         assert!(self.is_called(key), "only who was called comes back");
         let seat = &mut self.seats[number as usize];
         seat.called = false;
-        let (line, ticket) = (seat.line, seat.ticket);
+        let line = seat.line;
         self.lines[line].called -= 1;
         self.lines[line].turn(want, now);
-        let mut behind = self.lines[line].first;
-        while behind != NOBODY && self.seats[behind as usize].ticket < ticket {
-            behind = self.seats[behind as usize].behind;
+        self.link(number, self.place(number));
+    }
+
+    /// One who has just joined had come by `since`, and was only seemingly served meanwhile: it
+    /// stands where that puts it, and its time does not begin anew.
+    ///
+    /// # Panics
+    /// If it does not stand in line.
+    pub fn backdate(&mut self, key: usize, since: Instant) {
+        assert!(self.is_standing(key), "only who stands in line has a place there");
+        let number = self.seat_of(key).unwrap_or(NOBODY);
+        self.unlink(number);
+        let seat = &mut self.seats[number as usize];
+        seat.joined = seat.joined.min(since);
+        let (line, joined) = (&mut self.lines[seat.line], seat.joined);
+        if line.standing + line.called == 0
+            && let Some(cause) = &mut line.cause
+        {
+            cause.since = cause.since.min(joined);
         }
-        let before = match behind {
-            NOBODY => self.lines[line].last,
-            behind => self.seats[behind as usize].before,
-        };
-        self.link(number, before);
+        self.link(number, self.place(number));
     }
 
     /// A client was connected; whether it was called makes no difference to those who wait: they
     /// hear that it can be done.
     pub fn served(&mut self, line: usize, key: usize) {
+        self.connected(line, key);
+        self.lines[line].window = (self.lines[line].window + 1).min(WIDEST);
+        self.encourage(line);
+    }
+
+    /// A client was connected to a backend that may not keep it: nobody else should hope.
+    pub fn connected(&mut self, line: usize, key: usize) {
         if self.is_called(key) {
             self.lines[line].served += 1;
         }
         self.leave(key);
-        self.lines[line].window = (self.lines[line].window + 1).min(WIDEST);
-        self.encourage(line);
     }
 
     /// A client ended, waiting or not.
@@ -228,6 +247,25 @@ impl Room {
         self.places.get(key).copied().filter(|&number| number != NOBODY)
     }
 
+    /// Behind whom a seat belongs. It is looked for from both ends: who was called belongs near the
+    /// first, who never stood there near the last.
+    fn place(&self, number: u32) -> u32 {
+        let turn = |number: u32| {
+            let seat = &self.seats[number as usize];
+            (seat.joined, seat.ticket)
+        };
+        let (line, own) = (&self.lines[self.seats[number as usize].line], turn(number));
+        let (mut behind, mut before) = (line.first, line.last);
+        while before != NOBODY && turn(before) > own {
+            if turn(behind) > own {
+                return self.seats[behind as usize].before;
+            }
+            behind = self.seats[behind as usize].behind;
+            before = self.seats[before as usize].before;
+        }
+        before
+    }
+
     /// Puts a seat behind another one, or first.
     fn link(&mut self, number: u32, before: u32) {
         let line = &mut self.lines[self.seats[number as usize].line];
@@ -278,9 +316,9 @@ pub struct Census {
 struct Seat {
     key: usize,
     line: usize,
-    /// Grows with every client: the order of the line.
-    ticket: u64,
+    /// The order of the line, and among those of one moment a number that grows with every client.
     joined: Instant,
+    ticket: u64,
     called: bool,
     before: u32,
     behind: u32,
@@ -322,7 +360,10 @@ mod tests {
         Join(usize, bool),
         Call,
         Served(usize),
+        Connected(usize),
         PutBack(usize, bool),
+        /// Joins, having come so long ago.
+        ComeBack(usize, bool, u64),
         Leave(usize),
         Encourage,
         Discourage,
@@ -335,7 +376,10 @@ mod tests {
             4 => (key.clone(), any::<bool>()).prop_map(|(key, place)| Act::Join(key, place)),
             4 => Just(Act::Call),
             1 => key.clone().prop_map(Act::Served),
+            1 => key.clone().prop_map(Act::Connected),
             2 => (key.clone(), any::<bool>()).prop_map(|(key, place)| Act::PutBack(key, place)),
+            2 => (key.clone(), any::<bool>(), 0u64..4000)
+                .prop_map(|(key, place, ago)| Act::ComeBack(key, place, ago)),
             1 => key.prop_map(Act::Leave),
             1 => Just(Act::Encourage),
             1 => Just(Act::Discourage),
@@ -373,6 +417,10 @@ mod tests {
             }
         }
 
+        fn knows(&self, key: usize) -> bool {
+            self.people.iter().any(|person| person.0 == key)
+        }
+
         fn remove(&mut self, key: usize) {
             self.people.retain(|person| person.0 != key);
             if self.people.is_empty() {
@@ -384,18 +432,25 @@ mod tests {
             self.people.len() - self.standing()
         }
 
+        /// Those who stand there, the first one first.
+        fn line(&self) -> Vec<(usize, Instant)> {
+            let standing = self.people.iter().filter(|(_, _, called)| !called);
+            let mut line: Vec<(usize, Instant)> = standing.map(|&(key, at, _)| (key, at)).collect();
+            line.sort_by_key(|(_, at)| *at);
+            line
+        }
+
         fn next_called(&self, now: Instant) -> Option<usize> {
             let open =
                 self.called() < self.window && self.pause.is_none_or(|(until, _)| until <= now);
-            self.people.iter().find(|(_, _, called)| !called && open).map(|person| person.0)
+            self.line().first().filter(|_| open).map(|person| person.0)
         }
 
         fn deadlines(&self) -> Vec<(usize, Instant)> {
             let Some((want, since)) = self.cause else { return Vec::new() };
             let time = if want == Want::Place { seconds(5) } else { seconds(30) };
             let due = |at: Instant| (at.max(since) + time).min(at + seconds(35));
-            let standing = self.people.iter().filter(|(_, _, called)| !called);
-            standing.map(|&(key, at, _)| (key, due(at))).collect()
+            self.line().into_iter().map(|(key, at)| (key, due(at))).collect()
         }
     }
 
@@ -406,7 +461,7 @@ mod tests {
             let mut model = Model { window: WIDEST, ..Model::default() };
             for act in acts {
                 match act {
-                    Act::Join(key, _) if model.people.iter().any(|person| person.0 == key) => {}
+                    Act::Join(key, _) | Act::ComeBack(key, _, _) if model.knows(key) => {}
                     Act::Join(key, place) => {
                         let most = if place { PLACE.most } else { BACKEND.most };
                         let welcome = model.standing() < most;
@@ -414,6 +469,18 @@ mod tests {
                         if welcome {
                             model.people.push((key, now, false));
                             model.turn(want(place), now);
+                        }
+                    }
+                    Act::ComeBack(key, place, ago) => {
+                        if room.join(0, key, want(place), now).is_err() {
+                            continue;
+                        }
+                        let came = now - Duration::from_millis(ago);
+                        room.backdate(key, came);
+                        model.people.push((key, came, false));
+                        model.turn(want(place), now);
+                        if model.people.len() == 1 {
+                            model.cause = Some((want(place), came));
                         }
                     }
                     Act::Call => {
@@ -428,6 +495,10 @@ mod tests {
                         model.remove(key);
                         model.window = (model.window + 1).min(WIDEST).max(model.called() + 1);
                         model.pause = None;
+                    }
+                    Act::Connected(key) => {
+                        room.connected(0, key);
+                        model.remove(key);
                     }
                     Act::PutBack(key, place) => {
                         let mut people = model.people.iter_mut();
