@@ -174,7 +174,7 @@ fn one_that_takes_requests_and_says_nothing_is_ejected() {
     assert_eq!(turns(address, 3), "bbb");
     let line = status_of(&mut daemon, silent.address);
     assert!(line.contains(": ejected, ") && line.contains("; 3 times silent"), "{line}");
-    assert_eq!(silent.accepted(), 7, "all seven were with it");
+    wait_until("all seven were with it", || silent.accepted() == 7);
 }
 
 /// What we tell a backend of its connection is no question of the client's.
