@@ -9,12 +9,6 @@ use crate::pair::CloseReason;
 pub struct Stats {
     /// Turns of the loop: how often it woke. One that grows without traffic shows a fault.
     pub turns: u64,
-    /// Clients accepted.
-    pub accepted: u64,
-    /// Bytes that clients sent and backends took.
-    pub bytes_received: u64,
-    /// Bytes that backends sent and clients took.
-    pub bytes_sent: u64,
     /// Connects to a backend that failed at every address.
     pub connect_failures: u64,
     /// Connects that failed for want of a local port.

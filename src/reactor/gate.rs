@@ -20,7 +20,6 @@ impl Reactor {
     /// What becomes of a client that was just accepted.
     pub(super) fn admit(&mut self, acceptor: usize, mut socket: Socket, peer: Peer) {
         let number = self.acceptors[acceptor].1;
-        self.stats.accepted += 1;
         let listener = &mut self.listeners[number];
         listener.accepted += 1;
         let route = match &listener.service {

@@ -130,12 +130,9 @@ impl Reactor {
     /// Counts as they move, not when a connection ends: some last for days.
     fn count_bytes(&mut self, slot: usize, (received, sent): (u64, u64)) {
         let (all_received, all_sent) = self.moved(slot);
-        let (received, sent) = (all_received - received, all_sent - sent);
-        self.stats.bytes_received += received;
-        self.stats.bytes_sent += sent;
         let listener = &mut self.listeners[self.pairs.get(slot).listener()];
-        listener.bytes_received += received;
-        listener.bytes_sent += sent;
+        listener.bytes_received += all_received - received;
+        listener.bytes_sent += all_sent - sent;
     }
 
     /// Does what a step asks for; true when the pair is to be stepped again at once.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::pairs::{Choice, Entry};
 use super::socket::words;
 use super::source::is_source_missing;
+use super::view::total;
 use super::{DRAIN_NOTE, Reactor, Route, Service};
 use crate::config::AccessLog;
 use crate::lifecycle::Lifecycle;
@@ -23,9 +24,9 @@ impl Reactor {
              {} failed connects, {} turns; of {} backends:",
             self.live(),
             self.max_connections,
-            stats.accepted,
-            stats.bytes_received,
-            stats.bytes_sent,
+            total(&self.listeners, |listener| listener.accepted),
+            total(&self.listeners, |listener| listener.bytes_received),
+            total(&self.listeners, |listener| listener.bytes_sent),
             stats.connect_failures,
             stats.turns,
             self.pools.iter().map(|pool| pool.backends().len()).sum::<usize>()

@@ -56,11 +56,11 @@ impl View<'_> {
             connections: Connections {
                 active: self.active as u64,
                 limit: self.most as u64,
-                total: stats.accepted,
+                total: total(self.listeners, |listener| listener.accepted),
                 ended: CloseReason::ALL.into_iter().map(ended).collect(),
             },
-            bytes_received: stats.bytes_received,
-            bytes_sent: stats.bytes_sent,
+            bytes_received: total(self.listeners, |listener| listener.bytes_received),
+            bytes_sent: total(self.listeners, |listener| listener.bytes_sent),
             health_checks: HealthChecks {
                 passed: stats.checks_passed,
                 failed: stats.checks_failed,
@@ -119,4 +119,9 @@ impl View<'_> {
             agent: status.agent,
         }
     }
+}
+
+/// What all listeners have together.
+pub(super) fn total(listeners: &[Listener], of: impl Fn(&Listener) -> u64) -> u64 {
+    listeners.iter().map(of).sum()
 }
