@@ -75,7 +75,7 @@ fn examine(check: &Check) -> Result<Ending, Failure> {
     for name in loaded.names.iter().filter(|_| !check.offline) {
         if let Err(error) = reactor::look_up(&name.host, name.port) {
             let message = format!("the name {:?} does not resolve now ({error})", name.host);
-            let cure = "check the spelling; a running balancer asks again every 30 s";
+            let cure = "check the spelling; a running balancer asks again every 5 s";
             warnings.push(Complaint::new(message, cure).at(name.span.clone()).as_warning());
         }
     }
