@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use support::backend::Backend;
 use support::client::{ask, connect, read_end, read_text, reset, try_ask};
-use support::daemon::{Daemon, Setup, program};
+use support::daemon::{Daemon, QUICK_HEALTH, Setup, program};
 use support::ports::Port;
 use support::{wait_for, wait_until};
 
@@ -101,6 +101,44 @@ fn every_endpoint_tells_of_the_same_traffic() {
     });
     let status = daemon.status();
     assert!(status[0].contains("1 accepted"), "asking is no connection: {status:?}");
+}
+
+#[test]
+fn the_status_looks_back_at_probes_and_events() {
+    let (up, down) = (Backend::echo(), Port::reserve());
+    let setup = Setup::new(&[up.address, down.address]).health(QUICK_HEALTH);
+    let (mut daemon, admin) = started(&setup.text(), "listen = '127.0.0.1:0'");
+    daemon.line("is up");
+    let told = daemon.line("is down");
+    let status = wait_for("three probes of each", || {
+        let status = json(admin, "/api/v1/status");
+        let backends = status["pools"][0]["backends"].as_array().unwrap().clone();
+        let enough = |b: &Value| b["probes"]["results"].as_str().unwrap().len() >= 3;
+        backends.iter().all(enough).then_some(status)
+    });
+    assert_eq!(status["pools"][0]["balance"], "round-robin");
+    assert_eq!(status["pools"][0]["waiting"], 0);
+    for (index, sign) in [(0, '+'), (1, '-')] {
+        let probes = &status["pools"][0]["backends"][index]["probes"];
+        let results = probes["results"].as_str().unwrap();
+        assert!(results.chars().all(|c| c == sign), "{probes}");
+        for list in ["milliseconds", "seconds_ago"] {
+            assert_eq!(probes[list].as_array().unwrap().len(), results.len(), "{probes}");
+        }
+    }
+    let event = |text: &str| {
+        let events = status["events"].as_array().unwrap();
+        events.iter().find(|event| event["text"].as_str().unwrap().contains(text)).cloned()
+    };
+    let fall = event("is down").unwrap();
+    assert!(told.ends_with(fall["text"].as_str().unwrap()), "{told} {fall}");
+    assert_eq!((&fall["level"], &fall["times"]), (&"info".into(), &1.into()));
+    let uptime = status["uptime_milliseconds"].as_u64().unwrap();
+    assert_eq!(uptime / 1000, status["uptime_seconds"].as_u64().unwrap());
+    let (_again, second) = started(&setup.text(), "listen = '127.0.0.1:0'");
+    let other = json(second, "/api/v1/status");
+    assert_ne!(status["instance"], other["instance"]);
+    assert_eq!(status["instance"], json(admin, "/api/v1/status")["instance"]);
 }
 
 #[test]

@@ -19,6 +19,10 @@ pub struct Snapshot {
     pub state: String,
     /// Since its start.
     pub uptime_seconds: u64,
+    /// The same more precisely, for rates: what was counted between two of these.
+    pub uptime_milliseconds: u64,
+    /// Differs from that of any other process: counters begin anew with it.
+    pub instance: String,
     /// Connections of clients, all listeners together.
     pub connections: Connections,
     /// Bytes that clients sent and backends took.
@@ -33,6 +37,24 @@ pub struct Snapshot {
     pub listeners: Vec<Listener>,
     /// In configured order.
     pub pools: Vec<Pool>,
+    /// What has happened lately, the newest first; so many at most.
+    pub events: Vec<Event>,
+}
+
+/// Something that was told in the log too.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// Events count from 1.
+    pub number: u64,
+    /// How long ago it happened, the last time if it happened several times.
+    pub seconds_ago: u64,
+    /// `info` or `warn`.
+    pub level: String,
+    /// For people.
+    pub text: String,
+    /// How often in a row.
+    pub times: u64,
 }
 
 /// Connections of clients.
@@ -87,8 +109,12 @@ pub struct Listener {
 pub struct Pool {
     /// What it is called.
     pub name: String,
+    /// How a backend is chosen, as the configuration calls it.
+    pub balance: String,
     /// Whether any backend could serve.
     pub available: bool,
+    /// Clients that wait for a backend, or for a place at one.
+    pub waiting: u64,
     /// In configured order.
     pub backends: Vec<Backend>,
 }
@@ -125,6 +151,20 @@ pub struct Backend {
     pub flaps: u64,
     /// What its agent says, if there is one.
     pub agent: Option<String>,
+    /// Its last probes.
+    pub probes: Probes,
+}
+
+/// The last probes of a backend, the oldest first: one place in each for each.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Probes {
+    /// `+` for one that passed, `-` for one that failed.
+    pub results: String,
+    /// How long it took, up to 65535.
+    pub milliseconds: Vec<u16>,
+    /// How long ago it was.
+    pub seconds_ago: Vec<u32>,
 }
 
 impl Backend {
@@ -177,6 +217,11 @@ pub(super) mod tests {
             total: 7,
             connect_failures: 3,
             health_transitions: 2,
+            probes: Probes {
+                results: "+-".to_owned(),
+                milliseconds: vec![1, 2000],
+                seconds_ago: vec![4, 2],
+            },
             ..Backend::default()
         };
         Snapshot {
@@ -184,6 +229,8 @@ pub(super) mod tests {
             version: "0.1.0".to_owned(),
             state: RUNNING.to_owned(),
             uptime_seconds: 61,
+            uptime_milliseconds: 61_250,
+            instance: "00c0ffee".to_owned(),
             connections: Connections {
                 active: 2,
                 limit: 1000,
@@ -206,8 +253,17 @@ pub(super) mod tests {
             }],
             pools: vec![Pool {
                 name: "web".to_owned(),
+                balance: "round-robin".to_owned(),
                 available: true,
+                waiting: 0,
                 backends: vec![backend(5001, "up"), backend(5002, "down")],
+            }],
+            events: vec![Event {
+                number: 1,
+                seconds_ago: 5,
+                level: "info".to_owned(),
+                text: "web/127.0.0.1:5002 is down".to_owned(),
+                times: 1,
             }],
         }
     }

@@ -13,6 +13,7 @@ use super::admin::{Admin, Author};
 use super::agent::{Memory, Report};
 use super::damping::Damping;
 use super::health::{Health, Thresholds, Turn};
+use super::history::History;
 use super::picker::WHOLE;
 use super::places::Places;
 pub use super::places::{Attempt, Target};
@@ -40,6 +41,7 @@ pub struct Backend {
     words: Option<String>,
     state: Option<(BackendState, Instant)>,
     counters: Counters,
+    pub(super) history: History,
 }
 
 impl Backend {
@@ -62,6 +64,7 @@ impl Backend {
             words: None,
             state: None,
             counters: Counters::default(),
+            history: History::default(),
         }
     }
 

@@ -13,6 +13,7 @@ pub mod agent;
 pub mod backend;
 pub mod damping;
 pub mod health;
+pub mod history;
 pub mod picker;
 mod places;
 pub mod prober;

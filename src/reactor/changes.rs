@@ -57,9 +57,9 @@ impl Reactor {
         }
     }
 
-    fn note(&self, pool: usize, backend: usize, what: &str, client: &str) {
+    fn note(&mut self, pool: usize, backend: usize, what: &str, client: &str) {
         let name = BackendName(&self.pools[pool], backend);
-        log::info!("Admin client {client} asks for {what} of {name}");
+        self.news.info(self.now, format_args!("Admin client {client} asks for {what} of {name}"));
     }
 }
 

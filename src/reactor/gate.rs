@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
+use log::Level;
+
 use super::pairs::Entry;
 use super::report::Sparing;
 use super::socket::{Peer, Socket};
@@ -95,11 +97,12 @@ impl Reactor {
         let Listener { name, away, .. } = &mut self.listeners[listener];
         away.count += 1;
         if away.sparing.may_speak(self.now) {
-            log::warn!(
+            let line = format!(
                 "listener {name}: clients turned away: {}, the last one {client} ({})",
                 std::mem::take(&mut away.count),
                 reason.words()
             );
+            self.news.again(Level::Warn, self.now, line);
         }
     }
 }

@@ -14,6 +14,7 @@ mod gate;
 mod guests;
 mod limits;
 mod listener;
+mod news;
 mod pairs;
 mod parting;
 mod pipe;
@@ -52,6 +53,7 @@ use admin::Admin;
 use gate::TurnedAway;
 use guests::Guests;
 use listener::Acceptor;
+use news::News;
 use pairs::Pairs;
 use parting::Parting;
 use polls::Polls;
@@ -100,6 +102,7 @@ pub struct Reactor {
     polls: Polls,
     probes: Probes,
     stats: Stats,
+    news: News,
     next_id: u64,
     source_ports: SourcePorts,
     max_connections: usize,

@@ -54,7 +54,9 @@ impl Reactor {
         if is_over || !self.can_accept() {
             self.closing = None;
             self.acceptors.clear();
-            log::info!("{signal}: no longer accepting, {} connections left", self.live());
+            let left = self.live();
+            let line = format_args!("{signal}: no longer accepting, {left} connections left");
+            self.news.info(self.now, line);
         }
     }
 

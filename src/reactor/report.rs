@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
+use log::Level;
+
 use super::pairs::{Choice, Entry};
 use super::socket::words;
 use super::source::is_source_missing;
@@ -101,12 +103,13 @@ impl Reactor {
 
     pub(super) fn tell_shortage(&mut self, error: &io::Error) {
         if self.shortage.may_speak(self.now) {
-            log::warn!(
+            let line = format!(
                 "{}: {} connections are open; clients wait (raise ulimit -n, or lower \
                  max_connections)",
                 words(error),
                 self.live()
             );
+            self.news.again(Level::Warn, self.now, line);
         }
     }
 
@@ -117,14 +120,15 @@ impl Reactor {
         }
         let name = BackendName(&self.pools[pool], choice.backend);
         if is_source_missing(error) {
-            log::warn!("cannot connect to {name}: {} (see ip addr)", words(error));
+            let line = format!("cannot connect to {name}: {} (see ip addr)", words(error));
+            self.news.again(Level::Warn, self.now, line);
             return;
         }
         let backend = self.pools[pool].backend(choice.backend);
         let target = backend.target(choice.attempt);
         let addresses = target.map_or(1, |target| self.sources[pool].count_for(target));
         let (from, to) = (self.source_ports.start(), self.source_ports.end());
-        log::warn!(
+        let line = format!(
             "out of local ports towards {name}: {} ({addresses} x {from}-{to}), {} connections to \
              it now; this machine's limit, not the backend's fault (widen \
              net.ipv4.ip_local_port_range, or add addresses to `source`)",
@@ -132,24 +136,27 @@ impl Reactor {
             // The one that is being tried is among them.
             backend.counters().active.saturating_sub(1)
         );
+        self.news.again(Level::Warn, self.now, line);
     }
 
     pub(super) fn tell_full(&mut self) {
         if self.live() >= self.max_connections && self.fullness.may_speak(self.now) {
-            log::warn!(
+            let line = format!(
                 "{} connections: the limit is reached, new clients wait in the kernel's queue",
                 self.live()
             );
+            self.news.again(Level::Warn, self.now, line);
         }
     }
 
     /// A client had to be closed because no backend could be connected.
     pub(super) fn tell_unreachable(&mut self, pool: usize, attempts: usize) {
         if self.unreachable.may_speak(self.now) {
-            log::warn!(
+            let line = format!(
                 "pool {}: a client was closed, {attempts} backends were tried, none connected",
                 self.pools[pool].name()
             );
+            self.news.again(Level::Warn, self.now, line);
         }
     }
 }

@@ -12,6 +12,7 @@ use super::gate::{self, TurnedAway};
 use super::guests::{self, Guests};
 use super::limits;
 use super::listener::{Acceptor, Listening};
+use super::news::News;
 use super::pairs::Pairs;
 use super::parting::Parting;
 use super::polls::{self, Polls};
@@ -130,6 +131,7 @@ impl Reactor {
             polls: Polls::default(),
             probes: Probes::default(),
             stats: Stats::default(),
+            news: News::new(seed()),
             next_id: 1,
             source_ports: limits::source_ports(),
             max_connections: 0,

@@ -107,8 +107,12 @@ impl Reactor {
                 let change = self.pools[pool].agent(backend, report.clone(), self.now);
                 let words = self.pools[pool].backend(backend).agent().to_string();
                 let name = BackendName(&self.pools[pool], backend);
-                let level = if is_news { log::Level::Info } else { log::Level::Debug };
-                log::log!(level, "Agent of {name} says: {words}");
+                let line = format!("Agent of {name} says: {words}");
+                if is_news {
+                    self.news.info(self.now, line);
+                } else {
+                    log::debug!("{line}");
+                }
                 self.tell_change(pool, backend, change, &format!("its agent says: {words}"));
                 if let Some(Change::Wanted(_, _)) = change {
                     // One that leaves maintenance was not probed for a while.
@@ -118,11 +122,13 @@ impl Reactor {
             Err(reason) => {
                 let name = BackendName(&self.pools[pool], backend);
                 let words = self.pools[pool].backend(backend).agent();
-                let level = if is_news { log::Level::Warn } else { log::Level::Debug };
-                log::log!(
-                    level,
-                    "Agent of {name} is silent ({reason}); its last word holds: {words}"
-                );
+                let line =
+                    format!("Agent of {name} is silent ({reason}); its last word holds: {words}");
+                if is_news {
+                    self.news.warn(self.now, line);
+                } else {
+                    log::debug!("{line}");
+                }
             }
         }
     }
@@ -149,6 +155,7 @@ impl Reactor {
             Some(_) => self.stats.checks_passed += 1,
             None => self.stats.checks_failed += 1,
         }
+        self.pools[pool].note_probe(backend, passed.is_some(), outcome.took, self.now);
         let change = self.pools[pool].observe(backend, passed, self.now);
         if self.pools[pool].is_unexplained(backend) {
             self.pools[pool].explain(backend, &words);
@@ -184,18 +191,22 @@ impl Reactor {
         }
     }
 
-    fn unresolved(&self, users: &[User], name: &str, why: &str, is_news: bool) {
-        let level = if is_news { log::Level::Warn } else { log::Level::Debug };
-        let mut told = false;
-        for user in users {
-            if let User::Backend { pool, backend } = *user {
-                let backend = BackendName(&self.pools[pool], backend);
-                log::log!(level, "{backend}: the name {name} does not resolve ({why})");
-                told = true;
-            }
+    fn unresolved(&mut self, users: &[User], name: &str, why: &str, is_news: bool) {
+        let backend = |user: &User| match *user {
+            User::Backend { pool, backend } => Some(BackendName(&self.pools[pool], backend)),
+            User::Poll(_) => None,
+        };
+        let line = |who| format!("{who}: the name {name} does not resolve ({why})");
+        let mut lines: Vec<String> = users.iter().filter_map(backend).map(line).collect();
+        if lines.is_empty() {
+            lines.push(format!("the name {name}, to be probed, does not resolve ({why})"));
         }
-        if !told {
-            log::log!(level, "the name {name}, to be probed, does not resolve ({why})");
+        for line in lines {
+            if is_news {
+                self.news.warn(self.now, line);
+            } else {
+                log::debug!("{line}");
+            }
         }
     }
 
@@ -235,28 +246,37 @@ impl Reactor {
             | Some(Change::Readmitted | Change::Relocated)
             | Some(Change::Wanted(_, _) | Change::Weighed(_)) => {}
         }
+        let Some(change) = change else { return };
         let name = BackendName(&self.pools[pool], backend);
+        let (backend, now) = (self.pools[pool].backend(backend), self.now);
         match change {
-            None => {}
-            Some(Change::Up) => log::info!("Health check OK: {name} is up ({why})"),
-            Some(Change::Down) => {
-                let flaps = match self.pools[pool].backend(backend).flaps(self.now) {
+            Change::Up => {
+                self.news.info(now, format_args!("Health check OK: {name} is up ({why})"));
+            }
+            Change::Down => {
+                let flaps = match backend.flaps(now) {
                     0 => "",
                     _ => "; it flaps, and must pass more checks than usual to return",
                 };
-                log::info!("Health check FAILED: {name} ({why}) is down{flaps}");
+                let line = format_args!("Health check FAILED: {name} ({why}) is down{flaps}");
+                self.news.info(now, line);
             }
-            Some(Change::Wanted(admin, author)) => log::info!("{name} is {admin} ({author})"),
-            Some(Change::Weighed(before)) => {
-                let weight = self.pools[pool].backend(backend).weight();
-                log::info!("{name} has weight {weight} now, it was {before} ({why})");
+            Change::Wanted(admin, author) => {
+                self.news.info(now, format_args!("{name} is {admin} ({author})"));
             }
-            Some(Change::Ejected(time)) => {
-                log::info!("{name} is ejected for {} s ({why})", time.as_secs());
+            Change::Weighed(before) => {
+                let weight = backend.weight();
+                let line = format_args!("{name} has weight {weight} now, it was {before} ({why})");
+                self.news.info(now, line);
             }
-            Some(Change::Readmitted) => log::info!("{name} is no longer ejected ({why})"),
-            Some(Change::Relocated) => {
-                let backend = self.pools[pool].backend(backend);
+            Change::Ejected(time) => {
+                let seconds = time.as_secs();
+                self.news.info(now, format_args!("{name} is ejected for {seconds} s ({why})"));
+            }
+            Change::Readmitted => {
+                self.news.info(now, format_args!("{name} is no longer ejected ({why})"));
+            }
+            Change::Relocated => {
                 let targets: Vec<String> = backend.targets().map(Target::to_string).collect();
                 log::debug!("{name} is at {}", targets.join(", "));
             }
@@ -268,15 +288,26 @@ impl Reactor {
         if self.warming_until().is_some() {
             return;
         }
+        let (news, now) = (&mut self.news, self.now);
         for pool in &mut self.pools {
-            match pool.serving_changed() {
-                Some(Rank::Primary) => log::info!("pool {}: primaries serve again", pool.name()),
-                Some(Rank::Backup) => log::info!("pool {}: backups take over", pool.name()),
+            let (serving, available) = (pool.serving_changed(), pool.availability_changed());
+            let name = pool.name();
+            match serving {
+                Some(Rank::Primary) => {
+                    news.info(now, format_args!("pool {name}: primaries serve again"));
+                }
+                Some(Rank::Backup) => {
+                    news.info(now, format_args!("pool {name}: backups take over"));
+                }
                 Some(Rank::Ejected) | None => {}
             }
-            match pool.availability_changed() {
-                Some(false) => log::warn!("No available backends in pool {}", pool.name()),
-                Some(true) => log::warn!("Backends are available again in pool {}", pool.name()),
+            match available {
+                Some(false) => {
+                    news.warn(now, format_args!("No available backends in pool {name}"));
+                }
+                Some(true) => {
+                    news.warn(now, format_args!("Backends are available again in pool {name}"));
+                }
                 None => {}
             }
         }

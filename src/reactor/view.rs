@@ -3,14 +3,17 @@
 use std::time::Instant;
 
 use super::listener::Acceptor;
+use super::news::News;
 use super::{Listener, Reactor, Route, Service};
 use crate::admin::snapshot::{
     Backend, Connections, DRAINING, HealthChecks, Listener as ListenerSnapshot,
-    Pool as PoolSnapshot, RUNNING, Snapshot,
+    Pool as PoolSnapshot, Probes, RUNNING, Snapshot,
 };
 use crate::pair::CloseReason;
 use crate::pool::Pool;
+use crate::pool::history::{History, MOST_PROBES};
 use crate::pool::picker::WHOLE;
+use crate::pool::waiting::Room;
 use crate::stats::Stats;
 
 /// What a snapshot is taken of.
@@ -26,6 +29,8 @@ pub(super) struct View<'a> {
     pub(super) acceptors: &'a [(Acceptor, usize)],
     pub(super) listeners: &'a [Listener],
     pub(super) pools: &'a [Pool],
+    pub(super) room: &'a Room,
+    pub(super) news: &'a News,
 }
 
 impl Reactor {
@@ -40,19 +45,23 @@ impl Reactor {
             acceptors: &self.acceptors,
             listeners: &self.listeners,
             pools: &self.pools,
+            room: &self.room,
+            news: &self.news,
         }
     }
 }
 
 impl View<'_> {
     pub(super) fn snapshot(&self) -> Snapshot {
-        let stats = self.stats;
+        let (stats, uptime) = (self.stats, self.now.saturating_duration_since(self.started));
         let ended = |reason: CloseReason| (reason.words().to_owned(), stats.count_of(reason));
         Snapshot {
             service: env!("CARGO_PKG_NAME").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: if self.is_draining { DRAINING } else { RUNNING }.to_owned(),
-            uptime_seconds: self.now.saturating_duration_since(self.started).as_secs(),
+            uptime_seconds: uptime.as_secs(),
+            uptime_milliseconds: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
+            instance: self.news.instance(),
             connections: Connections {
                 active: self.active as u64,
                 limit: self.most as u64,
@@ -67,7 +76,8 @@ impl View<'_> {
             },
             accept_paused_seconds: stats.accept_paused.as_secs_f64(),
             listeners: (0..self.listeners.len()).map(|number| self.listener(number)).collect(),
-            pools: self.pools.iter().map(|pool| self.pool(pool)).collect(),
+            pools: (0..self.pools.len()).map(|number| self.pool(number)).collect(),
+            events: self.news.events(self.now),
         }
     }
 
@@ -90,10 +100,13 @@ impl View<'_> {
         }
     }
 
-    fn pool(&self, pool: &Pool) -> PoolSnapshot {
+    fn pool(&self, number: usize) -> PoolSnapshot {
+        let pool = &self.pools[number];
         PoolSnapshot {
             name: pool.name().to_owned(),
+            balance: pool.terms().policy.name().to_owned(),
             available: pool.is_available(),
+            waiting: self.room.census(number).standing as u64,
             backends: (0..pool.backends().len()).map(|index| self.backend(pool, index)).collect(),
         }
     }
@@ -117,7 +130,22 @@ impl View<'_> {
             health_transitions: counters.turns,
             flaps: status.flaps.into(),
             agent: status.agent,
+            probes: self.probes(backend.history()),
         }
+    }
+
+    fn probes(&self, history: &History) -> Probes {
+        let mut probes = Probes {
+            results: String::with_capacity(MOST_PROBES),
+            milliseconds: Vec::with_capacity(MOST_PROBES),
+            seconds_ago: Vec::with_capacity(MOST_PROBES),
+        };
+        for seen in history.probes(self.now) {
+            probes.results.push(if seen.passed { '+' } else { '-' });
+            probes.milliseconds.push(seen.milliseconds);
+            probes.seconds_ago.push(seen.seconds_ago);
+        }
+        probes
     }
 }
 

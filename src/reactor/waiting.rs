@@ -7,6 +7,8 @@
 
 use std::time::Instant;
 
+use log::Level;
+
 use super::Reactor;
 use super::pairs::Failure;
 use super::polls::User;
@@ -140,16 +142,21 @@ impl Reactor {
         let (name, census) = (self.pools[pool].name(), self.room.census(pool));
         let notes = &mut self.line_notes;
         match want {
-            Want::Place if notes.pools[pool].crowded.may_speak(self.now) => log::info!(
-                "pool {name}: every backend is at its max_connections, {} clients wait",
-                census.standing
-            ),
+            Want::Place if notes.pools[pool].crowded.may_speak(self.now) => {
+                let line = format!(
+                    "pool {name}: every backend is at its max_connections, {} clients wait",
+                    census.standing
+                );
+                self.news.again(Level::Info, self.now, line);
+            }
             Want::Place => {}
             Want::Backend if notes.pools[pool].held.is_some() => {}
             Want::Backend => {
                 notes.pools[pool].held = Some(self.now);
                 notes.holding += 1;
-                log::warn!("pool {name}: no backend can be connected, clients are held");
+                let line =
+                    format_args!("pool {name}: no backend can be connected, clients are held");
+                self.news.warn(self.now, line);
                 for backend in 0..self.pools[pool].backends().len() {
                     self.prober.hurry(User::health(pool, backend), self.now);
                 }
@@ -173,12 +180,13 @@ impl Reactor {
             }
             let Some(since) = notes.held.take() else { continue };
             *holding -= 1;
-            log::warn!(
+            let line = format!(
                 "pool {}: clients are no longer held, after {} s; {} wait for a place",
                 self.pools[pool].name(),
                 self.now.saturating_duration_since(since).as_secs(),
                 self.room.census(pool).standing
             );
+            self.news.warn(self.now, line);
         }
     }
 
@@ -188,12 +196,13 @@ impl Reactor {
         let may_speak = self.line_notes.pools[pool].refused.may_speak(self.now);
         // The state of a pool without backends is told by itself.
         if may_speak && reason != CloseReason::NoBackend {
-            log::warn!(
+            let line = format!(
                 "pool {}: a client was closed ({}), {} clients wait",
                 self.pools[pool].name(),
                 reason.words(),
                 self.room.census(pool).standing
             );
+            self.news.again(Level::Warn, self.now, line);
         }
     }
 }

@@ -131,6 +131,22 @@ pub enum Policy {
     First,
 }
 
+impl Policy {
+    /// What the configuration calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RoundRobin => "round-robin",
+            Self::LeastConnections => "least-connections",
+            Self::SourceHash { .. } => "source-hash",
+            Self::TwoChoices => "two-choices",
+            Self::ResponseTime => "response-time",
+            Self::Resource => "resource",
+            Self::First => "first",
+        }
+    }
+}
+
 /// What a choice may depend on: who asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PickKey(u64);
