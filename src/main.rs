@@ -34,6 +34,8 @@ fn main() -> ExitCode {
         Command::Backend(backend) => answer(backend),
         Command::Status(status) => tell(&status),
         Command::Change(change) => alter(&change),
+        Command::Completions(shell) => print(&cli::completions(shell)),
+        Command::Manual => cli::manual().map_err(Failure::from).and_then(|page| print(&page)),
     };
     match outcome {
         Ok(Ending::Drained) => ExitCode::SUCCESS,
@@ -118,6 +120,14 @@ fn answer(backend: TestBackend) -> Result<Ending, Failure> {
         }
     };
     Ok(Reactor::answering(door, answerer, backend.delay)?.run()?)
+}
+
+/// To standard output; who closes it has seen enough.
+fn print(text: &[u8]) -> Result<Ending, Failure> {
+    match io::stdout().write_all(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        Ok(()) | Err(_) => Ok(Ending::Drained),
+    }
 }
 
 /// Asks a running balancer for its state and shows it.

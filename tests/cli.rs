@@ -44,6 +44,25 @@ fn help_and_version_are_no_errors() {
 }
 
 #[test]
+fn completions_and_the_manual_go_to_standard_output() {
+    for (arguments, begin) in [
+        (&["completions", "bash"][..], "_evenkeel()"),
+        (&["completions", "zsh"], "#compdef evenkeel"),
+        (&["completions", "fish"], "# Print an optspec"),
+        (&["man"], ".ie \\n(.g"),
+    ] {
+        let output = program().args(arguments).stdout(std::process::Stdio::piped()).output();
+        let output = output.unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text.starts_with(begin), "{arguments:?}: {text:.200}");
+    }
+    let (code, said) = failing(&["completions", "tcsh"]);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("bash, elvish, fish, powershell, zsh"), "{said}");
+}
+
+#[test]
 fn a_bad_file_exits_with_three_and_points_at_every_problem() {
     let text =
         Setup::listing("\"127.0.0.1:5001\"").listener("idle_timeout = 5\nnonsense = 1").text();

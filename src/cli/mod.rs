@@ -9,11 +9,13 @@ mod backend;
 mod balance;
 mod change;
 mod client;
+mod manual;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 pub use backend::TestBackend;
 use backend::{BACKEND_HELP, TypedBackend};
@@ -23,6 +25,8 @@ pub use change::{Backend, Change, Wait, Wish};
 use change::{CHANGE_HELP, DRAIN_HELP, TypedChange, TypedDrain, TypedWeight};
 pub use client::{Admin, Status};
 use client::{STATUS_HELP, TypedStatus};
+use manual::main_help;
+pub use manual::{completions, manual};
 
 /// What the program is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +43,10 @@ pub enum Command {
     Status(Status),
     /// Change a backend of a running balancer.
     Change(Change),
+    /// Print the completions of a shell.
+    Completions(Shell),
+    /// Print the manual page.
+    Manual,
 }
 
 /// `check`.
@@ -73,6 +81,8 @@ where
         TypedCommand::Ready(typed) => Ok(Command::Change(typed.meant(Wish::Ready))),
         TypedCommand::Maintenance(typed) => Ok(Command::Change(typed.meant(Wish::Maintenance))),
         TypedCommand::Weight(typed) => Ok(Command::Change(typed.meant())),
+        TypedCommand::Completions { shell } => Ok(Command::Completions(shell)),
+        TypedCommand::Man => Ok(Command::Manual),
     }
 }
 
@@ -81,7 +91,7 @@ where
     name = "evenkeel",
     version,
     about = "A TCP load balancer: one process, one event loop, every byte accounted for.",
-    after_help = MAIN_HELP,
+    after_help = main_help(),
     max_term_width = 100,
     subcommand_required = true,
     disable_help_subcommand = true
@@ -120,6 +130,16 @@ enum TypedCommand {
     /// Change a backend's share of new connections
     #[command(after_help = CHANGE_HELP)]
     Weight(TypedWeight),
+    /// Print the completions of a shell
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions {
+        /// Which shell
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+    /// Print the manual page
+    #[command(after_help = MAN_HELP)]
+    Man,
 }
 
 #[derive(Debug, Args)]
@@ -132,30 +152,24 @@ struct TypedCheck {
     offline: bool,
 }
 
-const MAIN_HELP: &str = "\
-Examples:
-  evenkeel demo
-  evenkeel run -l :3030 localhost:5001 localhost:5002 localhost:5003
-  evenkeel run -c evenkeel.toml
-
-Exit codes:
-  0 fine                         3 configuration invalid
-  1 failed while running         4 an address could not be bound
-  2 usage                        5 the drain deadline passed and connections were cut
-  6 the admin address did not answer
-  7 connections were left at the deadline of drain --wait
-
-Signals:
-  TERM, INT  stop accepting, let live connections finish; a second one ends at once
-  QUIT       end at once
-  USR1       write the status to the log";
-
 const CHECK_HELP: &str = "\
 Examples:
   evenkeel check -c evenkeel.toml
   evenkeel check --offline -c evenkeel.toml
 
 Exit codes: 0 fine, perhaps with warnings; 2 usage; 3 configuration invalid.";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  source <(evenkeel completions bash)
+  evenkeel completions bash > /usr/share/bash-completion/completions/evenkeel
+  evenkeel completions zsh > /usr/share/zsh/site-functions/_evenkeel
+  evenkeel completions fish > ~/.config/fish/completions/evenkeel.fish";
+
+const MAN_HELP: &str = "\
+Examples:
+  evenkeel man | man -l -
+  evenkeel man > /usr/local/share/man/man8/evenkeel.8";
 
 #[cfg(test)]
 mod tests {
@@ -182,22 +196,14 @@ mod tests {
     fn run(line: &str) -> Run {
         match meant(line) {
             Command::Run(run) => run,
-            Command::Check(_)
-            | Command::Demo(_)
-            | Command::Backend(_)
-            | Command::Status(_)
-            | Command::Change(_) => panic!("{line}"),
+            other => panic!("{line}: {other:?}"),
         }
     }
 
     fn test_backend(line: &str) -> TestBackend {
         match meant(line) {
             Command::Backend(backend) => backend,
-            Command::Check(_)
-            | Command::Demo(_)
-            | Command::Run(_)
-            | Command::Status(_)
-            | Command::Change(_) => panic!("{line}"),
+            other => panic!("{line}: {other:?}"),
         }
     }
 
