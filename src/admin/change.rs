@@ -8,8 +8,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::Refused;
 use super::snapshot::Backend;
-use crate::config::{BackendAddress, nearest};
+use crate::config::BackendAddress;
 use crate::http::head::Request;
 use crate::http::reply::Status;
 
@@ -58,15 +59,6 @@ pub struct Changed {
     /// The backend as it is now.
     #[serde(flatten)]
     pub backend: Backend,
-}
-
-/// Why nothing was changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// The status to answer with.
-    pub status: Status,
-    /// For people.
-    pub message: String,
 }
 
 impl Change {
@@ -141,34 +133,6 @@ impl WantedState {
             "maintenance" => Some(Self::Maintenance),
             _ => None,
         }
-    }
-}
-
-impl Refused {
-    /// There is no such pool among these.
-    pub fn no_pool<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::unknown(&format!("there is no pool {asked:?}"), asked, known)
-    }
-
-    /// There is no such backend among these, of a pool.
-    pub fn no_backend<'a>(
-        pool: &str,
-        asked: &str,
-        known: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
-        Self::unknown(&format!("pool {pool} has no backend {asked:?}"), asked, known)
-    }
-
-    fn unknown<'a>(what: &str, asked: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
-        let message = match nearest(asked, known) {
-            Some(near) => format!("{what}; did you mean {near:?}?"),
-            None => format!("{what}; the status has them all"),
-        };
-        Self::new(Status::NOT_FOUND, &message)
-    }
-
-    fn new(status: Status, message: &str) -> Self {
-        Self { status, message: message.to_owned() }
     }
 }
 

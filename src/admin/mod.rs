@@ -10,14 +10,20 @@
 pub mod change;
 pub mod conversation;
 pub mod gate;
+pub mod membership;
 pub mod metrics;
+mod refused;
+pub mod reload;
 pub mod route;
 pub mod snapshot;
 pub mod table;
 
-pub use change::{Change, Changed, Refused};
+pub use change::{Change, Changed};
 pub use conversation::Conversation;
 pub use gate::Gate;
+pub use membership::{Addition, Removal};
+pub use refused::{Problems, Refused};
+pub use reload::{Plan, PlanItem, Proposal};
 pub use snapshot::Snapshot;
 pub use table::{error_in, one_line, table};
 
@@ -31,4 +37,28 @@ pub trait Balancer {
     /// # Errors
     /// When there is no such pool or backend; nothing is changed then.
     fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused>;
+
+    /// Gives a pool one more backend, as `client` asks.
+    ///
+    /// # Errors
+    /// When there is no such pool, or it has the backend already or cannot have it.
+    fn add(&mut self, addition: &Addition, client: &str) -> Result<Changed, Refused>;
+
+    /// Takes a backend from its pool, as `client` asks. Its connections go on.
+    ///
+    /// # Errors
+    /// When there is no such pool or backend.
+    fn remove(&mut self, removal: &Removal, client: &str) -> Result<Changed, Refused>;
+
+    /// Reads the configuration file again and does what it says, as `client` asks.
+    ///
+    /// # Errors
+    /// When there is no file, or it cannot be used; nothing is changed then.
+    fn reload(&mut self, client: &str) -> Result<Plan, Refused>;
+
+    /// What a reload would do: with this text, or with the file if there is none.
+    ///
+    /// # Errors
+    /// When there is no file, or it or the text cannot be used.
+    fn plan(&self, proposal: Option<&Proposal>) -> Result<Plan, Refused>;
 }

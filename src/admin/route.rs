@@ -5,10 +5,10 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::change::{Change, Refused, backend_of};
+use super::change::{Change, backend_of};
 use super::gate::{Denial, Gate};
 use super::snapshot::Snapshot;
-use super::{Balancer, metrics};
+use super::{Balancer, Refused, metrics};
 use crate::http::head::Request;
 use crate::http::refusal::Refusal;
 use crate::http::reply::{Reply, Status};
@@ -59,7 +59,7 @@ impl Response {
                 let changed = Change::read(request).and_then(|c| balancer.change(&c, client));
                 match changed {
                     Ok(changed) => Self::of(Status::OK, &changed),
-                    Err(Refused { status, message }) => Self::error(status, &message),
+                    Err(Refused { status, message, .. }) => Self::error(status, &message),
                 }
             }
         }

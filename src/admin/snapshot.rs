@@ -203,7 +203,7 @@ pub const DRAINING: &str = "draining";
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::{Balancer, Change, Changed, Refused};
+    use super::super::{Addition, Balancer, Change, Changed, Plan, Proposal, Refused, Removal};
     use super::*;
 
     /// A pool with one backend up and one down, with two connections.
@@ -280,6 +280,12 @@ pub(super) mod tests {
         }
     }
 
+    impl Fixed {
+        fn first(&self) -> Backend {
+            self.snapshot.pools[0].backends[0].clone()
+        }
+    }
+
     impl Balancer for Fixed {
         fn snapshot(&self) -> Snapshot {
             self.snapshot.clone()
@@ -287,8 +293,27 @@ pub(super) mod tests {
 
         fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused> {
             self.asked.push((change.clone(), client.to_owned()));
-            let backend = self.snapshot.pools[0].backends[0].clone();
+            let backend = self.first();
             Ok(Changed { pool: change.pool.clone(), pool_available: true, backend })
+        }
+
+        fn add(&mut self, addition: &Addition, _: &str) -> Result<Changed, Refused> {
+            let pool = addition.pool.clone().unwrap_or_else(|| "web".to_owned());
+            let address = addition.backend.address.to_string();
+            Ok(Changed { pool, pool_available: true, backend: Backend { address, ..self.first() } })
+        }
+
+        fn remove(&mut self, removal: &Removal, _: &str) -> Result<Changed, Refused> {
+            let pool = removal.pool.clone().unwrap_or_else(|| "web".to_owned());
+            Ok(Changed { pool, pool_available: true, backend: self.first() })
+        }
+
+        fn reload(&mut self, _: &str) -> Result<Plan, Refused> {
+            Ok(Plan::default())
+        }
+
+        fn plan(&self, _: Option<&Proposal>) -> Result<Plan, Refused> {
+            Ok(Plan::default())
         }
     }
 

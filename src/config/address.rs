@@ -11,7 +11,7 @@ use std::str::FromStr;
 use super::problem::{Complaint, quote};
 
 /// Where a backend is reached: `HOST:PORT`, `[V6]:PORT` or `unix:PATH`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum BackendAddress {
     /// A literal address; the port is never 0.
     Inet(SocketAddr),

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::draft::{Draft, ListenerDraft, Places, PoolDraft, Report, Written};
 use super::pool_rules::without_agent;
-use super::problem::{Complaint, Severity, Span, quote, render_arguments};
+use super::problem::{Complaint, Severity, Span, one_lines, quote, render_arguments};
 use super::section::title;
 use super::semantics;
 use super::{
@@ -77,7 +77,8 @@ impl Config {
             return Ok(draft.into());
         }
         let rendered = render_arguments(&line.text, &problems);
-        Err(LoadError::Invalid { problems, rendered })
+        let lines = one_lines("command line", &line.text, &problems);
+        Err(LoadError::Invalid { problems, rendered, lines })
     }
 
     /// Puts options of the command line over what is there. A pool that has the wanted policy

@@ -35,6 +35,14 @@ impl<T: Copy> Choice<T> {
         Err(Complaint::new(format!("`{key}` cannot be {}", quote(word)), cure))
     }
 
+    /// The first word that means `value`.
+    pub(super) fn word(&self, value: T) -> Option<&'static str>
+    where
+        T: PartialEq,
+    {
+        self.known.iter().find(|(_, known)| *known == value).map(|(word, _)| *word)
+    }
+
     /// All available words, for a cure.
     pub(super) fn words(&self) -> String {
         let words: Vec<String> = self.known.iter().map(|(word, _)| format!("{word:?}")).collect();

@@ -4,6 +4,8 @@
 //! how they fit together is `semantics.rs`. Only a key that says nothing without another one of
 //! its table is refused here. Keys of later versions are unknown.
 
+use std::path::PathBuf;
+
 use toml::de::DeTable;
 
 use super::Global;
@@ -109,8 +111,20 @@ fn global(table: &DeTable<'_>, report: &mut Report) -> Global {
     section.read("access_log", &mut global.access_log, report, |entry, report| {
         entry.choice(&ACCESS_LOG, report)
     });
+    section.read("state_file", &mut global.state_file, report, |entry, report| {
+        entry.parsed("write \"/var/lib/evenkeel/state\"", report, parse_state_file).map(Some)
+    });
     section.finish(report);
     global
+}
+
+fn parse_state_file(text: &str) -> Result<PathBuf, Complaint> {
+    if text.is_empty() || text.ends_with('/') || text.contains('\0') {
+        let message = format!("{} names no file", quote(text));
+        let cure = "write a path such as \"/var/lib/evenkeel/state\"";
+        return Err(Complaint::new(message, cure));
+    }
+    Ok(PathBuf::from(text))
 }
 
 /// Limits on connections, of whatever kind.

@@ -14,7 +14,7 @@ use toml::de::DeTable;
 use super::address::{BackendAddress, BindAddress};
 use super::document;
 use super::draft::{AdminDraft, Draft, Report};
-use super::problem::{Complaint, Lines, Problem, Severity, Span, render};
+use super::problem::{Complaint, Lines, Problem, Severity, Span, one_lines, render};
 use super::semantics;
 use super::syntax;
 use super::{Agent, Config};
@@ -57,6 +57,8 @@ pub enum LoadError {
         problems: Vec<Problem>,
         /// The same, as they are shown.
         rendered: String,
+        /// The same, the first hundred of them, in one line each.
+        lines: Vec<String>,
     },
 }
 
@@ -85,7 +87,8 @@ pub fn parse(file_name: &str, text: &str) -> Result<Loaded, LoadError> {
     problems.sort_by_key(|problem| problem.span.start);
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         let rendered = render(file_name, text, &problems);
-        return Err(LoadError::Invalid { problems, rendered });
+        let lines = one_lines(file_name, text, &problems);
+        return Err(LoadError::Invalid { problems, rendered, lines });
     }
     let names = mentions(&draft);
     Ok(Loaded {
@@ -237,7 +240,8 @@ fn not_utf8(file_name: &str, error: &std::string::FromUtf8Error) -> LoadError {
     let text = String::from_utf8_lossy(bytes);
     let rendered = render(file_name, &text, std::slice::from_ref(&problem));
     let problems = vec![problem];
-    LoadError::Invalid { problems, rendered }
+    let lines = one_lines(file_name, &text, &problems);
+    LoadError::Invalid { problems, rendered, lines }
 }
 
 /// In bytes. Ten thousand backends take half of it.

@@ -10,11 +10,13 @@
 
 mod address;
 mod admin;
+mod amendments;
 mod arguments;
 mod backends;
 mod bytes;
 mod checks;
 mod choice;
+mod diff;
 mod document;
 mod draft;
 mod duration;
@@ -32,16 +34,20 @@ mod pools;
 mod problem;
 mod section;
 mod semantics;
+mod spelling;
 mod status;
 mod syntax;
 mod token;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use address::{BackendAddress, BindAddress};
 pub use admin::{Admin, read_token};
+pub use amendments::{Amendments, Wanted};
 pub use arguments::Overrides;
 pub use choice::{LOG_FORMATS, balance_by_name, log_format_by_name};
+pub use diff::{Action, Difference, Item, Subject, difference};
 pub use duration::parse_duration;
 pub use health::{Agent, Check, Health, HttpCheck, Initial};
 pub use load::{LoadError, Loaded, Mention, load, parse};
@@ -75,6 +81,8 @@ pub struct Global {
     pub log_format: LogFormat,
     /// Which lines each connection gets.
     pub access_log: AccessLog,
+    /// Where changes made at run time are kept; `None`: nowhere.
+    pub state_file: Option<PathBuf>,
 }
 
 /// How log lines are written.
@@ -144,6 +152,7 @@ impl Default for Global {
             drain_deadline: Some(Duration::from_secs(30)),
             log_format: LogFormat::default(),
             access_log: AccessLog::default(),
+            state_file: None,
         }
     }
 }

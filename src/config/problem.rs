@@ -106,6 +106,17 @@ pub fn render(file_name: &str, text: &str, problems: &[Problem]) -> String {
     })
 }
 
+/// The same in one line each, without the text they are about.
+pub(super) fn one_lines(file_name: &str, text: &str, problems: &[Problem]) -> Vec<String> {
+    let lines = Lines::new(text);
+    let one = |problem: &Problem| {
+        let Place { number, column, .. } = lines.place(problem.span.start);
+        let Problem { message, cure, .. } = problem;
+        format!("{file_name}:{number}:{column}: {}{message}; {cure}", warning(problem))
+    };
+    problems.iter().take(SHOWN).map(one).collect()
+}
+
 /// Shows problems of a command line, which is one line and needs no numbers.
 #[must_use]
 pub(super) fn render_arguments(text: &str, problems: &[Problem]) -> String {

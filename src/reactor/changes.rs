@@ -8,7 +8,9 @@
 use super::report::BackendName;
 use super::{Reactor, polls};
 use crate::admin::change::{WantedState, Wishes};
-use crate::admin::{Balancer, Change, Changed, Refused, Snapshot};
+use crate::admin::{
+    Addition, Balancer, Change, Changed, Plan, Proposal, Refused, Removal, Snapshot,
+};
 use crate::pool::Pool;
 use crate::pool::admin::Admin;
 use crate::pool::backend::Backend;
@@ -41,6 +43,22 @@ impl Balancer for Reactor {
             pool_available: pool.is_available(),
             backend: self.view().backend(pool, backend),
         })
+    }
+
+    fn add(&mut self, addition: &Addition, client: &str) -> Result<Changed, Refused> {
+        self.add_backend(addition, client)
+    }
+
+    fn remove(&mut self, removal: &Removal, client: &str) -> Result<Changed, Refused> {
+        self.remove_backend(removal, client)
+    }
+
+    fn reload(&mut self, client: &str) -> Result<Plan, Refused> {
+        self.reload_file(client)
+    }
+
+    fn plan(&self, proposal: Option<&Proposal>) -> Result<Plan, Refused> {
+        self.plan_for(proposal)
     }
 }
 

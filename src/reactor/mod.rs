@@ -14,6 +14,7 @@ mod gate;
 mod guests;
 mod limits;
 mod listener;
+mod membership;
 mod news;
 mod pairs;
 mod parting;

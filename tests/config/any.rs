@@ -86,6 +86,7 @@ fn any_global() -> impl Strategy<Value = Global> {
     let logs = vec![AccessLog::Off, AccessLog::Close, AccessLog::Both];
     (option::of(1_usize..=10_000_000), option::of(duration()), log_format, select(logs)).prop_map(
         |(max_connections, drain_deadline, log_format, access_log)| Global {
+            state_file: max_connections.map(|most| format!("/state/{}", most % 3).into()),
             max_connections,
             drain_deadline,
             log_format,

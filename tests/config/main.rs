@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests; a wrong fixture has failed")]
 
 mod any;
+mod difference;
 mod write;
 
 use std::time::Duration;
@@ -293,7 +294,7 @@ fn problems(text: &str) -> Vec<Problem> {
 fn check_places(text: &str) -> Result<(), TestCaseError> {
     let (found, rendered) = match parse("c.toml", text) {
         Ok(loaded) => (loaded.warnings.clone(), loaded.render(&loaded.warnings)),
-        Err(LoadError::Invalid { problems, rendered }) => (problems, rendered),
+        Err(LoadError::Invalid { problems, rendered, .. }) => (problems, rendered),
         Err(LoadError::Unreadable(message) | LoadError::Unfit(message)) => {
             return Err(TestCaseError::fail(message));
         }

@@ -24,6 +24,9 @@ pub(crate) fn to_toml(config: &Config) -> String {
     writeln!(out, "[global]\nlog_format = '{log_format}'\naccess_log = '{access_log}'").unwrap();
     writeln!(out, "drain_deadline = {deadline}").unwrap();
     optional("max_connections", global.max_connections, &mut out);
+    if let Some(path) = &global.state_file {
+        writeln!(out, "state_file = '{}'", path.display()).unwrap();
+    }
     if let Some(admin) = &config.admin {
         writeln!(out, "[admin]\nlisten = '{}'", admin.listen).unwrap();
     }
