@@ -48,6 +48,16 @@ fn units_wait_longer_than_connections_may_last() {
     }
 }
 
+/// systemd before 253 does not know the second type, and keeps to the one before.
+#[test]
+fn units_wait_for_the_program_to_say_that_it_is_ready_and_watch_it() {
+    for name in UNITS {
+        assert_eq!(settings(name)["Type"], ["notify", "notify-reload"], "{name}");
+        let watchdog = config::parse_duration(&value(name, "WatchdogSec")).unwrap();
+        assert!(watchdog >= Duration::from_secs(10), "{name}: a busy machine is no stuck loop");
+    }
+}
+
 #[test]
 fn commands_of_units_are_understood() {
     for name in UNITS {
@@ -74,8 +84,10 @@ fn processes_of_the_template_are_of_one_user_and_told_apart() {
     assert!(value(template, "SyslogIdentifier").contains("%i"));
     // A folder of all of them would be removed when the first one stops.
     assert!(!settings(template).contains_key("RuntimeDirectory"));
+    // They would overwrite each other's state_file.
+    assert!(!settings(template).contains_key("StateDirectory"));
     let mut others = (settings(single), settings(template));
-    for key in ["Description", "RuntimeDirectory", "SyslogIdentifier", "User"] {
+    for key in ["Description", "RuntimeDirectory", "StateDirectory", "SyslogIdentifier", "User"] {
         others.0.remove(key);
         others.1.remove(key);
     }

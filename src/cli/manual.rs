@@ -223,16 +223,22 @@ const EXIT_CODES: [(&str, &str); 8] = [
     ("7", "drain --wait: connections were left at the deadline"),
 ];
 
-const ENVIRONMENT: [(&str, &str); 3] = [
+const ENVIRONMENT: [(&str, &str); 5] = [
     ("EVENKEEL_ADMIN", "Where client commands find the balancer, unless --admin says it."),
     ("EVENKEEL_TOKEN_FILE", "The file of its token, unless --token-file says it."),
     ("RUST_LOG", "Which log lines are written, as in \"debug\" or \"evenkeel=trace\"."),
+    (
+        "NOTIFY_SOCKET",
+        "Where a service manager is told of start, reload and stop; see sd_notify(3).",
+    ),
+    ("WATCHDOG_USEC", "In which time it wants to hear from the event loop, in microseconds."),
 ];
 
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     ("/etc/evenkeel/evenkeel.toml", "The configuration that the systemd units use."),
     ("/etc/evenkeel/token", "The usual place for the token of the admin address."),
     ("/run/evenkeel", "Made by the systemd unit, for unix sockets."),
+    ("/var/lib/evenkeel", "Made by the systemd unit, for what state_file names."),
 ];
 
 const DESCRIPTION: &str = "\
@@ -270,7 +276,7 @@ Read this page, and complete commands in bash:
   evenkeel man | man -l -
   source <(evenkeel completions bash)";
 
-const SEE_ALSO: &str = "systemctl(1), ss(8), tcp(7), ip(7), haproxy(1), nginx(8)";
+const SEE_ALSO: &str = "systemctl(1), sd_notify(3), ss(8), tcp(7), ip(7), haproxy(1), nginx(8)";
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,7 @@ mod limits;
 mod listener;
 mod membership;
 mod news;
+mod notify;
 mod pairs;
 mod parting;
 mod pipe;
@@ -55,6 +56,7 @@ use gate::TurnedAway;
 use guests::Guests;
 use listener::Acceptor;
 use news::News;
+use notify::Notify;
 use pairs::Pairs;
 use parting::Parting;
 use polls::Polls;
@@ -84,6 +86,7 @@ pub struct Reactor {
     lifecycle: Lifecycle,
     signals: Signals,
     signalled: bool,
+    notify: Notify,
     resolver: Resolver,
     acceptors: Vec<(Acceptor, usize)>,
     first_acceptor: usize,
@@ -155,6 +158,7 @@ impl Reactor {
         self.administer();
         self.cut_abandoned();
         self.attend();
+        self.notify.tick(self.now);
         Ok(())
     }
 
@@ -212,9 +216,11 @@ impl Reactor {
                     self.lifecycle.end();
                 }
                 Request::Reload => {
+                    self.notify.reloading(self.now);
                     log::warn!(
                         "SIGHUP: reloading is not available in this version; nothing changed"
                     );
+                    self.announce();
                 }
                 Request::HandOver => {
                     log::warn!("SIGUSR2 is reserved for handing over to a new binary; ignored");
@@ -234,6 +240,8 @@ impl Reactor {
                 self.listeners.iter_mut().for_each(|listener| listener.gate.lift_rate());
                 self.closing = Some(Closing { signal, batches: LAST_BATCHES });
                 self.drain_note = Some(self.now + DRAIN_NOTE);
+                self.notify.stopping(self.now);
+                self.notify.draining(self.live(), self.now);
             }
             Lifecycle::Ending => log::info!("{signal} again: ending at once"),
             Lifecycle::Running => {}
@@ -289,6 +297,7 @@ impl Reactor {
             self.pools.iter().filter_map(Pool::next_deadline).min(),
             watched.filter(|_| self.is_watching()),
             self.room.next(self.now),
+            self.notify.next(),
             pauses,
             gates,
         ];

@@ -85,6 +85,7 @@ impl Reactor {
         let Some(due) = self.drain_note.filter(|due| *due <= self.now) else { return };
         self.drain_note = Some(due + DRAIN_NOTE);
         let left = self.live();
+        self.notify.draining(left, self.now);
         match self.lifecycle {
             Lifecycle::Draining { deadline: Some(deadline) } => {
                 let time = deadline.saturating_duration_since(self.now).as_secs();

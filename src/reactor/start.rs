@@ -13,6 +13,7 @@ use super::guests::{self, Guests};
 use super::limits;
 use super::listener::{Acceptor, Listening};
 use super::news::News;
+use super::notify::Notify;
 use super::pairs::Pairs;
 use super::parting::Parting;
 use super::polls::{self, Polls};
@@ -72,6 +73,8 @@ impl Reactor {
             }
         }
         reactor.prepare(config.global.max_connections)?;
+        reactor.notify = Notify::from_environment(reactor.now);
+        reactor.announce();
         Ok(reactor)
     }
 
@@ -113,6 +116,7 @@ impl Reactor {
             lifecycle: Lifecycle::Running,
             signals,
             signalled: false,
+            notify: Notify::default(),
             resolver: Resolver::new(),
             acceptors: Vec::new(),
             first_acceptor: 0,
