@@ -32,6 +32,7 @@ pub mod edge;
 pub mod http;
 pub mod lifecycle;
 pub mod logging;
+pub mod measure;
 pub mod pair;
 pub mod pool;
 pub mod reactor;

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Which module may use which, from the top down: each uses only what stands below it.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("main", &["admin", "answer", "cli", "config", "demo", "logging", "reactor"]),
     ("lib", &[]),
     ("demo", &["cli", "config", "reactor"]),
@@ -24,24 +24,26 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "edge",
             "http",
             "lifecycle",
+            "measure",
             "pair",
             "pool",
             "stats",
             "timers",
         ],
     ),
-    ("admin", &["answer", "config", "http"]),
+    ("admin", &["answer", "config", "http", "measure"]),
     ("answer", &["http"]),
     ("check", &["http"]),
     ("stats", &["pair"]),
-    ("pair", &["edge", "http"]),
-    ("pool", &["timers"]),
+    ("pair", &["edge", "http", "measure"]),
+    ("pool", &["measure", "timers"]),
     ("cli", &["config"]),
     ("logging", &["config"]),
     ("config", &[]),
     ("edge", &[]),
     ("http", &[]),
     ("lifecycle", &[]),
+    ("measure", &[]),
     ("timers", &[]),
 ];
 

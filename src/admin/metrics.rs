@@ -3,7 +3,7 @@
 //! Every family has its HELP and TYPE once, above all its samples. Labels are bounded by the
 //! configuration: listeners, pools and their backends, and the fixed list of reasons.
 
-use std::fmt::{Display, Write};
+use std::fmt::{self, Display, Write};
 
 use super::snapshot::Snapshot;
 
@@ -68,6 +68,24 @@ fn backends(snapshot: &Snapshot, text: &mut Text) {
     family("backend_connect_failures_total", COUNTER, what, |backend| backend.connect_failures);
     let what = "How often health checks turned a backend up or down.";
     family("health_transitions_total", COUNTER, what, |backend| backend.health_transitions);
+    let what = "Time that connections of a backend have waited, by what for.";
+    text.family("backend_wait_seconds_total", COUNTER, what);
+    for (pool, backend) in snapshot.backends() {
+        for (reason, waited) in backend.waits_ms.all() {
+            let labels =
+                [("pool", &*pool.name), ("backend", &*backend.address), ("reason", reason)];
+            text.sample(&labels, Seconds(waited));
+        }
+    }
+}
+
+/// Milliseconds, written in seconds.
+struct Seconds(u64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0 / 1000, self.0 % 1000)
+    }
 }
 
 /// What has been written, and the family that samples belong to.
@@ -137,6 +155,8 @@ mod tests {
             "evenkeel_backend_weight{pool=\"web\",backend=\"127.0.0.1:5001\"} 2",
             "evenkeel_backend_connect_failures_total{pool=\"web\",backend=\"127.0.0.1:5001\"} 3",
             "evenkeel_health_transitions_total{pool=\"web\",backend=\"127.0.0.1:5001\"} 2",
+            "evenkeel_backend_wait_seconds_total\
+             {pool=\"web\",backend=\"127.0.0.1:5001\",reason=\"client_send\"} 1.500",
             "evenkeel_health_checks_total{result=\"passed\"} 5",
             "evenkeel_health_checks_total{result=\"failed\"} 6",
             "evenkeel_accept_paused_seconds_total 1.5",
@@ -167,7 +187,7 @@ mod tests {
                 (None, _) => panic!("an empty line"),
             }
         }
-        assert_eq!(seen.len(), 12);
+        assert_eq!(seen.len(), 13);
     }
 
     #[test]

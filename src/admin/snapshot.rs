@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::measure::{Wait, WaitTotals};
+
 /// Everything that is told of the process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -115,6 +117,10 @@ pub struct Pool {
     pub available: bool,
     /// Clients that wait for a backend, or for a place at one.
     pub waiting: u64,
+    /// What clients have waited in line since the start, in sum.
+    pub queue_ms: u64,
+    /// What its connections have waited for, those of backends that are gone included.
+    pub waits_ms: Waits,
     /// In configured order.
     pub backends: Vec<Backend>,
 }
@@ -151,8 +157,56 @@ pub struct Backend {
     pub flaps: u64,
     /// What its agent says, if there is one.
     pub agent: Option<String>,
+    /// What its connections have waited for.
+    pub waits_ms: Waits,
     /// Its last probes.
     pub probes: Probes,
+}
+
+/// What connections have waited for since the start, in sum, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Waits {
+    /// A connect.
+    pub connect: u64,
+    /// The client to send.
+    pub client_send: u64,
+    /// The client to take what was there for it.
+    pub client_read: u64,
+    /// The backend to send.
+    pub backend_send: u64,
+    /// The backend to take what was there for it.
+    pub backend_read: u64,
+    /// The balancer itself.
+    pub balancer: u64,
+}
+
+impl Waits {
+    /// Each with its word.
+    #[must_use]
+    pub fn all(&self) -> [(&'static str, u64); 6] {
+        [
+            (Wait::Connect.word(), self.connect),
+            (Wait::ClientSend.word(), self.client_send),
+            (Wait::ClientRead.word(), self.client_read),
+            (Wait::BackendSend.word(), self.backend_send),
+            (Wait::BackendRead.word(), self.backend_read),
+            (Wait::Balancer.word(), self.balancer),
+        ]
+    }
+}
+
+impl From<&WaitTotals> for Waits {
+    fn from(totals: &WaitTotals) -> Self {
+        Self {
+            connect: totals.of(Wait::Connect),
+            client_send: totals.of(Wait::ClientSend),
+            client_read: totals.of(Wait::ClientRead),
+            backend_send: totals.of(Wait::BackendSend),
+            backend_read: totals.of(Wait::BackendRead),
+            balancer: totals.of(Wait::Balancer),
+        }
+    }
 }
 
 /// The last probes of a backend, the oldest first: one place in each for each.
@@ -217,6 +271,7 @@ pub(super) mod tests {
             total: 7,
             connect_failures: 3,
             health_transitions: 2,
+            waits_ms: Waits { client_send: 1500, backend_send: 250, ..Waits::default() },
             probes: Probes {
                 results: "+-".to_owned(),
                 milliseconds: vec![1, 2000],
@@ -256,6 +311,8 @@ pub(super) mod tests {
                 balance: "round-robin".to_owned(),
                 available: true,
                 waiting: 0,
+                queue_ms: 40,
+                waits_ms: Waits { client_send: 3000, backend_send: 500, ..Waits::default() },
                 backends: vec![backend(5001, "up"), backend(5002, "down")],
             }],
             events: vec![Event {

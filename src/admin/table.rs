@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::change::Changed;
-use super::snapshot::{Backend, Listener, Pool, Snapshot};
+use super::snapshot::{Backend, Listener, Pool, Snapshot, Waits};
 
 /// The whole table.
 #[must_use]
@@ -19,6 +19,7 @@ pub fn table(snapshot: &Snapshot) -> String {
     for pool in &snapshot.pools {
         backends(pool, width, &mut out);
     }
+    waits(snapshot, width, &mut out);
     ended(snapshot, &mut out);
     out
 }
@@ -137,6 +138,41 @@ fn notes(backend: &Backend) -> Vec<String> {
     notes
 }
 
+/// Whom connections have waited for: how long in all, and in percent of that.
+fn waits(snapshot: &Snapshot, width: usize, out: &mut String) {
+    let sum = |waits: &Waits| waits.all().into_iter().map(|(_, time)| time).sum::<u64>();
+    let row = |name: &str, cells: [&str; 7]| {
+        let name = clip(name, width);
+        let [time, sends, reads, answers, takes, connect, us] = cells;
+        format!(
+            "{name:width$} {time:>7} {sends:>6} {reads:>6} {answers:>6} {takes:>6} {connect:>7} \
+             {us:>4}"
+        )
+    };
+    let waited: Vec<_> = snapshot.backends().filter(|(_, b)| sum(&b.waits_ms) > 0).collect();
+    if waited.is_empty() {
+        return;
+    }
+    out.push_str("\nWAITED FOR the client (C) or the backend (B) to send or read, in percent\n");
+    let heads = ["TIME", "C-SEND", "C-READ", "B-SEND", "B-READ", "CONNECT", "SELF"];
+    line(out, &row("BACKEND", heads));
+    for (_, backend) in waited {
+        let waits = &backend.waits_ms;
+        let whole = sum(waits);
+        let percent = |part: u64| (u128::from(part) * 100 / u128::from(whole)).to_string();
+        let cells = [
+            &*duration(whole / 1000),
+            &percent(waits.client_send),
+            &percent(waits.client_read),
+            &percent(waits.backend_send),
+            &percent(waits.backend_read),
+            &percent(waits.connect),
+            &percent(waits.balancer),
+        ];
+        line(out, &row(&backend.address, cells));
+    }
+}
+
 fn ended(snapshot: &Snapshot, out: &mut String) {
     let mut ended: Vec<_> = snapshot.connections.ended.iter().collect();
     ended.retain(|(_, count)| **count > 0);
@@ -228,6 +264,11 @@ BACKEND         STATE           FOR WEIGHT ACTIVE   TOTAL FAILED
 127.0.0.1:5002  down          3 min      2      1       7      3
   connection refused; 0 of 2 passes to return; backup; at most 5 connections
 
+WAITED FOR the client (C) or the backend (B) to send or read, in percent
+BACKEND           TIME C-SEND C-READ B-SEND B-READ CONNECT SELF
+127.0.0.1:5001     1 s     85      0     14      0       0    0
+127.0.0.1:5002     1 s     85      0     14      0       0    0
+
 ENDED
       12 client closed
 ";
@@ -251,6 +292,7 @@ ENDED
         (backend.state, backend.weight) = ("maintenance".to_owned(), 256);
         (backend.active, backend.total) = (u64::MAX, u64::MAX);
         (backend.connect_failures, backend.state_seconds) = (u64::MAX, 99_999 * 86_400);
+        backend.waits_ms = Waits { connect: u64::MAX / 2, ..Waits::default() };
         let shown = table(&snapshot);
         for line in shown.lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");

@@ -13,6 +13,7 @@ pub mod buffer;
 pub mod endpoint;
 pub mod flow;
 mod opening;
+mod outlook;
 pub mod pipe;
 mod reason;
 mod step;
@@ -39,6 +40,10 @@ pub struct Pair<S: Stream> {
     opening: Option<Box<Opening>>,
     phase: Phase,
     first_end: Option<Side>,
+    /// Whose bytes were delivered last.
+    last_word: Option<Side>,
+    /// Whether the last step spent its budget.
+    spent: bool,
     deadline: Option<Instant>,
     /// Or, while the pair is watched, when the backend was asked.
     connected_at: Option<Instant>,
@@ -56,6 +61,8 @@ impl<S: Stream> Pair<S> {
             opening: None,
             phase: Phase::Choosing,
             first_end: None,
+            last_word: None,
+            spent: false,
             deadline: None,
             connected_at: None,
             watch: Watch::Off,
@@ -102,7 +109,7 @@ impl<S: Stream> Pair<S> {
 
     /// Does what can be done now, and says what is needed next.
     pub fn step(&mut self, now: Instant, limits: &Limits, pump: &mut Pump<'_, S::Pipe>) -> Step {
-        match self.phase {
+        let step = match self.phase {
             Phase::Greeting if self.client_is_gone() => Step::Done(CloseReason::ClientGone),
             Phase::Greeting => self.greet_step(pump.stores),
             Phase::Choosing if self.client_is_gone() => Step::Done(CloseReason::ClientGone),
@@ -112,7 +119,9 @@ impl<S: Stream> Pair<S> {
             Phase::Connecting if self.client_is_gone() => Step::Done(CloseReason::ClientGone),
             Phase::Connecting => self.connect_step(now, limits),
             Phase::Relaying => self.relay_step(now, limits, pump),
-        }
+        };
+        self.spent = matches!(step, Step::Again);
+        step
     }
 
     /// Called when the deadline may have passed: what is to be done about it.
@@ -148,6 +157,11 @@ impl<S: Stream> Pair<S> {
     /// Which part of its life the pair is in.
     pub fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// Whether the last step left something to do that only waits for its turn.
+    pub fn is_spent(&self) -> bool {
+        self.spent
     }
 
     /// Whether a backend was connected, be it one that is lost again.
@@ -235,6 +249,11 @@ impl<S: Stream> Pair<S> {
         pump.closing = self.to_backend.state() == State::Done(End::Finished);
         let down = self.to_client.pump(backend, &mut self.client, pump);
         self.first_end = self.first_end.or(ended(&self.to_client, Side::Backend));
+        if down.moved > 0 {
+            self.last_word = Some(Side::Backend);
+        } else if up.moved > 0 {
+            self.last_word = Some(Side::Client);
+        }
         Some((up, down))
     }
 

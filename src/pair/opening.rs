@@ -29,6 +29,11 @@ impl Opening {
         self.sent = 0;
     }
 
+    /// Whether the present backend has not taken all of it.
+    pub(super) fn is_untold(&self) -> bool {
+        self.sent < self.told.len()
+    }
+
     /// What all bytes say that came so far, `chunk` being the last of them.
     fn hear(&mut self, chunk: &[u8]) -> Reading {
         // Nearly always it comes in one piece.

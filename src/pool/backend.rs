@@ -21,6 +21,7 @@ use super::ramp::Ramp;
 use super::roster::{Place, Rank};
 use super::standing::{Fault, Standing};
 pub use super::state::BackendState;
+use crate::measure::WaitTotals;
 
 /// One destination of a pool.
 #[derive(Debug)]
@@ -42,6 +43,7 @@ pub struct Backend {
     state: Option<(BackendState, Instant)>,
     counters: Counters,
     pub(super) history: History,
+    pub(super) waits: WaitTotals,
 }
 
 impl Backend {
@@ -65,6 +67,7 @@ impl Backend {
             state: None,
             counters: Counters::default(),
             history: History::default(),
+            waits: WaitTotals::default(),
         }
     }
 

@@ -29,6 +29,7 @@ mod wishes;
 
 use std::time::{Duration, Instant};
 
+use crate::measure::{Histogram, WaitTotals};
 use crate::timers::Timers;
 use admin::{Admin, Author};
 use agent::Report;
@@ -52,6 +53,10 @@ pub struct Pool {
     born: Instant,
     available: bool,
     serving: Rank,
+    /// How long connects took that succeeded.
+    connects: Histogram,
+    /// What its connections have waited for, those of backends that are gone included.
+    waits: WaitTotals,
 }
 
 impl Pool {
@@ -71,6 +76,8 @@ impl Pool {
             born: now,
             available: true,
             serving: Rank::Primary,
+            connects: Histogram::of_connects(),
+            waits: WaitTotals::default(),
         };
         (0..members.len()).for_each(|backend| pool.settle(backend, now));
         pool

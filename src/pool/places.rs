@@ -24,9 +24,9 @@ impl Places {
         true
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "no name has billions of addresses")]
+    #[expect(clippy::cast_possible_truncation, reason = "no name has thousands of addresses")]
     pub(super) fn first_attempt(&self) -> Attempt {
-        Attempt { first: self.preferred as u32, turn: 0 }
+        Attempt { first: self.preferred as u16, turn: 0 }
     }
 
     /// The address of an attempt; `None` when every address was tried.
@@ -53,7 +53,7 @@ impl Places {
 
     fn place(&self, attempt: Attempt) -> Option<usize> {
         let count = self.targets.len();
-        let (first, turn) = (attempt.first as usize, attempt.turn as usize);
+        let (first, turn) = (usize::from(attempt.first), usize::from(attempt.turn));
         (turn < count).then(|| (first + turn) % count)
     }
 }
@@ -62,8 +62,8 @@ impl Places {
 /// undisturbed when another connect finds out meanwhile which address is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    first: u32,
-    turn: u32,
+    first: u16,
+    turn: u16,
 }
 
 impl Attempt {

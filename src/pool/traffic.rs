@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::backend::{Attempt, Backend};
 use super::terms::Sampled;
 use super::{Change, Fault, Pool};
+use crate::measure::{Histogram, Wait, WaitTotals};
 
 impl Pool {
     /// A connect of real traffic succeeded, and took so long.
@@ -17,6 +18,7 @@ impl Pool {
     ) -> Option<Change> {
         self.backends[backend].places.prefer(attempt);
         self.backends[backend].connected();
+        self.connects.observe(took);
         if self.terms.sampled == Sampled::Connect {
             self.roster.sample(backend, took, now);
         }
@@ -70,6 +72,32 @@ impl Pool {
     #[must_use]
     pub fn has_resets(&self, backend: usize) -> bool {
         self.backends[backend].has_resets()
+    }
+
+    /// A connection has waited for so many ticks, with this backend if it had one.
+    pub fn waited(&mut self, backend: Option<usize>, wait: Wait, ticks: u32) {
+        self.waits.add(wait, ticks.into());
+        if let Some(backend) = backend {
+            self.backends[backend].waits.add(wait, ticks.into());
+        }
+    }
+
+    /// What connections have waited for.
+    #[must_use]
+    pub fn waits(&self) -> &WaitTotals {
+        &self.waits
+    }
+
+    /// What connections of a backend have waited for.
+    #[must_use]
+    pub fn waits_of(&self, backend: usize) -> &WaitTotals {
+        &self.backends[backend].waits
+    }
+
+    /// How long connects took that succeeded.
+    #[must_use]
+    pub fn connects(&self) -> &Histogram {
+        &self.connects
     }
 
     /// Real traffic had a success.

@@ -17,7 +17,7 @@ impl Reactor {
             let entry = self.pairs.get(slot);
             self.pool_of(slot) == pool
                 && entry.pair.phase() == Phase::Relaying
-                && entry.backend.is_some_and(|choice| choice.backend == backend)
+                && entry.backend.is_some_and(|choice| choice.backend() == backend)
         };
         let pairs = self.pairs.iter().filter(|(slot, _)| goes_there(*slot));
         let cut: Vec<(usize, u64)> = pairs.map(|(slot, entry)| (slot, entry.id)).collect();

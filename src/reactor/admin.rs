@@ -130,6 +130,7 @@ impl Reactor {
         self.admin.accept(self.now, self.poll.registry());
         self.admin.clients.work(self.now, &mut self.pairs.stores.scratch);
         if self.admin.can_answer(self.now) {
+            self.look_at_waits();
             let mut admin = mem::take(&mut self.admin);
             admin.answer(self);
             self.admin = admin;

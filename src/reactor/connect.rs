@@ -22,7 +22,7 @@ impl Reactor {
         loop {
             let Some(choice) = self.choose(slot)? else { return Ok(Sought::Waits) };
             let Route { pool, limits, .. } = self.route(slot);
-            let Some(target) = self.pools[pool].backend(choice.backend).target(choice.attempt)
+            let Some(target) = self.pools[pool].backend(choice.backend()).target(choice.attempt)
             else {
                 continue;
             };
@@ -52,7 +52,7 @@ impl Reactor {
     fn choose(&mut self, slot: usize) -> Result<Option<Choice>, CloseReason> {
         let pool = self.pool_of(slot);
         if let Some(choice) = self.pairs.get(slot).backend {
-            if self.pools[pool].backend(choice.backend).target(choice.attempt).is_some() {
+            if self.pools[pool].backend(choice.backend()).target(choice.attempt).is_some() {
                 return Ok(Some(choice));
             }
             self.backend_failed(slot, choice);
@@ -75,7 +75,7 @@ impl Reactor {
         };
         self.pools[pool].opened(backend);
         let attempt = self.pools[pool].backend(backend).first_attempt();
-        let choice = Choice { backend, attempt, failure: Failure::Refused };
+        let choice = Choice::new(backend, attempt);
         self.pairs.get_mut(slot).backend = Some(choice);
         Ok(Some(choice))
     }
@@ -85,7 +85,7 @@ impl Reactor {
         let pool = self.pool_of(slot);
         let entry = self.pairs.get_mut(slot);
         let Some(choice) = &mut entry.backend else { return };
-        let backend = self.pools[pool].backend(choice.backend);
+        let backend = self.pools[pool].backend(choice.backend());
         let target = backend.target(choice.attempt);
         let out_of_ports = target.is_some_and(|target| is_out_of_ports(error, target));
         let ours = out_of_ports || is_source_missing(error);
@@ -101,7 +101,7 @@ impl Reactor {
         log::debug!(
             "connection {}: connect to {} failed ({})",
             entry.id,
-            BackendName(&self.pools[pool], choice.backend),
+            BackendName(&self.pools[pool], choice.backend()),
             words(error)
         );
         if ours {
@@ -113,7 +113,7 @@ impl Reactor {
     /// A backend could not be connected at any of its addresses. Our being out of ports is not
     /// its fault.
     fn backend_failed(&mut self, slot: usize, choice: Choice) {
-        let Choice { backend, failure, .. } = choice;
+        let (backend, failure) = (choice.backend(), choice.failure);
         let pool = self.pool_of(slot);
         let entry = self.pairs.get_mut(slot);
         entry.backend = None;
@@ -140,7 +140,7 @@ impl Reactor {
         let (Some(choice), Some(socket)) = (entry.backend, entry.pair.stream(Side::Backend)) else {
             return false;
         };
-        let backend = self.pools[self.pool_of(slot)].backend(choice.backend);
+        let backend = self.pools[self.pool_of(slot)].backend(choice.backend());
         backend
             .target(choice.attempt)
             .is_some_and(|target| socket.is_connected_to_itself(target, &self.source_ports))
@@ -153,9 +153,9 @@ impl Reactor {
         let Some(choice) = entry.backend else { return };
         if self.access_log == AccessLog::Both {
             let name = &self.listeners[entry.listener()].name;
-            Access::new(entry, name, &self.pools[pool], self.now).opened();
+            Access::new(entry, name, &self.pools[pool]).opened();
         }
-        let Choice { backend, attempt, .. } = choice;
+        let (backend, attempt) = (choice.backend(), choice.attempt);
         let change = self.pools[pool].connected(backend, attempt, took, self.now);
         self.tell_change(pool, backend, change, "connected again");
         // Those who wait are not sent after one that may be reset at once.

@@ -55,7 +55,7 @@ impl Reactor {
         };
         let id = self.next_id;
         self.next_id += 1;
-        self.pairs.insert(Entry::new(pair, id, peer, self.now).through(number));
+        self.pairs.insert(Entry::new(pair, id, peer, (self.now, self.tick)).through(number));
         self.listeners[number].active += 1;
     }
 

@@ -29,6 +29,7 @@ mod signals;
 mod silence;
 mod socket;
 mod source;
+mod stalls;
 mod start;
 mod terms;
 mod token;
@@ -46,6 +47,7 @@ use crate::config::AccessLog;
 use crate::edge::gate::Gate;
 use crate::edge::proxy::Version;
 use crate::lifecycle::{Lifecycle, Verdict};
+use crate::measure::Histogram;
 use crate::pair::{CloseReason, Limits, Side};
 use crate::pool::Pool;
 use crate::pool::prober::Prober;
@@ -67,6 +69,7 @@ use resolver::Resolver;
 use signals::{Request, Signals};
 use socket::SourcePorts;
 use source::Sources;
+use stalls::Look;
 use token::Source;
 use waiting::LineNotes;
 
@@ -82,6 +85,8 @@ pub struct Reactor {
     poll: Poll,
     events: Events,
     now: Instant,
+    /// Now, in the unit of [`crate::measure::waits`].
+    tick: u32,
     started: Instant,
     lifecycle: Lifecycle,
     signals: Signals,
@@ -93,6 +98,7 @@ pub struct Reactor {
     listeners: Vec<Listener>,
     pools: Vec<Pool>,
     pairs: Pairs,
+    look: Look,
     room: Room,
     line_notes: LineNotes,
     sources: Vec<Sources>,
@@ -175,6 +181,7 @@ impl Reactor {
             Ok(()) => {}
         }
         self.now = clock();
+        self.tick = stalls::tick(self.started, self.now);
         self.stats.turns += 1;
         Ok(())
     }
@@ -328,6 +335,8 @@ struct Listener {
     accepted: u64,
     bytes_received: u64,
     bytes_sent: u64,
+    /// How long its connections lasted.
+    lives: Histogram,
 }
 
 #[derive(Debug)]

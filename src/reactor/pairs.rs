@@ -14,6 +14,7 @@ use slab::Slab;
 use super::Route;
 use super::pipe::KernelPipe;
 use super::socket::{Peer, Socket};
+use crate::measure::Waits;
 use crate::pair::buffer::BufferPool;
 use crate::pair::endpoint::Ready;
 use crate::pair::flow::{Pump, Stores};
@@ -83,7 +84,7 @@ impl Pairs {
             && !entry.queued
         {
             entry.queued = true;
-            let queue = if entry.spent { &mut self.bulk } else { &mut self.queue };
+            let queue = if entry.pair.is_spent() { &mut self.bulk } else { &mut self.queue };
             queue.push_back((slot, entry.id));
         }
     }
@@ -134,9 +135,7 @@ impl Pairs {
             splice_after: route.splice.then_some(SPLICE_AFTER),
         };
         let entry = &mut self.slab[slot];
-        let step = entry.pair.step(now, &route.limits, &mut pump);
-        entry.spent = matches!(step, Step::Again);
-        step
+        entry.pair.step(now, &route.limits, &mut pump)
     }
 
     /// Makes sure that the pair's deadline is noticed.
@@ -177,6 +176,16 @@ impl Pairs {
         self.slab.get(slot)
     }
 
+    /// The same, to be changed.
+    pub(super) fn find_mut(&mut self, slot: usize) -> Option<&mut Entry> {
+        self.slab.get_mut(slot)
+    }
+
+    /// No pair has a slot as high as this.
+    pub(super) fn highest(&self) -> usize {
+        self.slab.capacity()
+    }
+
     pub(super) fn get(&self, slot: usize) -> &Entry {
         &self.slab[slot]
     }
@@ -213,15 +222,20 @@ pub(super) struct Entry {
     pub(super) tried: Tried,
     /// Why the last attempt failed.
     pub(super) failure: Failure,
+    /// What it has waited for.
+    pub(super) waits: Waits,
     /// Whether keepalive is still to be switched on, when the pair is old enough.
     pub(super) lacks_keepalive: bool,
     queued: bool,
-    /// Whether the last step spent its budget.
-    spent: bool,
 }
 
 impl Entry {
-    pub(super) fn new(pair: Pair<Socket>, id: u64, client: Peer, opened: Instant) -> Self {
+    pub(super) fn new(
+        pair: Pair<Socket>,
+        id: u64,
+        client: Peer,
+        (opened, tick): (Instant, u32),
+    ) -> Self {
         Self {
             pair,
             id,
@@ -231,9 +245,9 @@ impl Entry {
             backend: None,
             tried: Tried::default(),
             failure: Failure::Refused,
+            waits: Waits::new(tick),
             lacks_keepalive: false,
             queued: false,
-            spent: false,
         }
     }
 
@@ -264,10 +278,23 @@ impl Entry {
 /// A backend, and which of its addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {
-    pub(super) backend: usize,
+    backend: u32,
     pub(super) attempt: Attempt,
     /// The worst that its addresses have come to so far.
     pub(super) failure: Failure,
+}
+
+impl Choice {
+    /// This backend, at this of its addresses.
+    #[expect(clippy::cast_possible_truncation, reason = "a pool has at most 10 000")]
+    pub(super) fn new(backend: usize, attempt: Attempt) -> Self {
+        Self { backend: backend as u32, attempt, failure: Failure::Refused }
+    }
+
+    /// The index of the backend in its pool.
+    pub(super) fn backend(self) -> usize {
+        self.backend as usize
+    }
 }
 
 /// Backends that were tried in vain: one word while there is none, as for nearly every pair.
@@ -340,7 +367,7 @@ mod tests {
     /// build with debug assertions mio's sockets are larger, by what they check their use with.
     #[test]
     fn a_pair_is_small() {
-        let most = if cfg!(debug_assertions) { 272 } else { 232 };
+        let most = if cfg!(debug_assertions) { 288 } else { 248 };
         assert!(size_of::<Entry>() <= most, "{} bytes", size_of::<Entry>());
         assert_eq!(size_of::<Option<Entry>>(), size_of::<Entry>(), "a slot adds nothing");
     }

@@ -7,6 +7,7 @@ use super::listener::Accepted;
 use super::pairs::Entry;
 use super::report::Access;
 use super::socket::Socket;
+use super::stalls;
 use super::{Closing, Reactor, Route, Service};
 use crate::config::AccessLog;
 use crate::pair::{CloseReason, Direction, Phase, Side, Step};
@@ -114,8 +115,12 @@ impl Reactor {
         loop {
             let route = self.route(slot);
             let before = self.moved(slot);
+            let outlook = self.uncharged(slot);
             let step = self.pairs.step(slot, self.now, &route);
             self.count_bytes(slot, before);
+            if let Some(outlook) = outlook {
+                self.charge(slot, outlook, before);
+            }
             self.note_answer(slot);
             if !self.carry_out(slot, step) {
                 return;
@@ -124,7 +129,7 @@ impl Reactor {
     }
 
     /// Bytes that a pair has moved, towards its backend and towards its client.
-    fn moved(&self, slot: usize) -> (u64, u64) {
+    pub(super) fn moved(&self, slot: usize) -> (u64, u64) {
         let pair = &self.pairs.get(slot).pair;
         (pair.bytes(Direction::ToBackend), pair.bytes(Direction::ToClient))
     }
@@ -182,7 +187,7 @@ impl Reactor {
             let (came, lasts) = (entry.opened, entry.pair.is_lasting(self.now));
             if let Some(choice) = entry.backend.filter(|_| lasts) {
                 let pool = self.pool_of(slot);
-                self.pools[pool].served(choice.backend, came);
+                self.pools[pool].served(choice.backend(), came);
             }
         }
     }
@@ -195,16 +200,18 @@ impl Reactor {
     /// Ends a pair: counts, tells, and closes both sides in the way that the reason asks for.
     pub(super) fn end(&mut self, slot: usize, reason: CloseReason, farewell: Farewell) {
         let pool = self.pool_of(slot);
+        self.charge_rest(slot);
         let entry = self.pairs.remove(slot);
         self.room.leave(slot);
         if let Some(choice) = entry.backend {
-            self.pools[pool].closed(choice.backend);
-            if self.pools[pool].has_resets(choice.backend) && was_served(&entry, reason) {
-                self.pools[pool].served(choice.backend, entry.opened);
+            self.pools[pool].closed(choice.backend());
+            if self.pools[pool].has_resets(choice.backend()) && was_served(&entry, reason) {
+                self.pools[pool].served(choice.backend(), entry.opened);
             }
         }
         let listener = &mut self.listeners[entry.listener()];
         listener.active -= 1;
+        listener.lives.observe(self.now.saturating_duration_since(entry.opened));
         // One that was still to say who its client is has not been counted.
         if entry.pair.phase() != Phase::Greeting && reason != CloseReason::SourceFull {
             listener.gate.leave(entry.client.ip());
@@ -215,7 +222,8 @@ impl Reactor {
         }
         if self.access_log != AccessLog::Off {
             let name = &self.listeners[entry.listener()].name;
-            Access::new(&entry, name, &self.pools[pool], self.now).ended(reason);
+            let life = stalls::life(self.started, entry.opened, self.now);
+            Access::new(&entry, name, &self.pools[pool]).ended(reason, life);
         }
         let began = entry.pair.phase() == Phase::Relaying;
         // What came with a header and never had a backend is like what was never read.

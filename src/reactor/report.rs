@@ -13,6 +13,7 @@ use super::view::total;
 use super::{DRAIN_NOTE, Reactor, Route, Service};
 use crate::config::AccessLog;
 use crate::lifecycle::Lifecycle;
+use crate::measure::Wait;
 use crate::pair::{CloseReason, Direction};
 use crate::pool::Pool;
 use crate::pool::waiting::{Census, Want};
@@ -119,13 +120,13 @@ impl Reactor {
         if !self.ports.may_speak(self.now) {
             return;
         }
-        let name = BackendName(&self.pools[pool], choice.backend);
+        let name = BackendName(&self.pools[pool], choice.backend());
         if is_source_missing(error) {
             let line = format!("cannot connect to {name}: {} (see ip addr)", words(error));
             self.news.again(Level::Warn, self.now, line);
             return;
         }
-        let backend = self.pools[pool].backend(choice.backend);
+        let backend = self.pools[pool].backend(choice.backend());
         let target = backend.target(choice.attempt);
         let addresses = target.map_or(1, |target| self.sources[pool].count_for(target));
         let (from, to) = (self.source_ports.start(), self.source_ports.end());
@@ -176,12 +177,11 @@ pub(super) struct Access<'a> {
     entry: &'a Entry,
     listener: &'a str,
     pool: &'a Pool,
-    now: Instant,
 }
 
 impl<'a> Access<'a> {
-    pub(super) fn new(entry: &'a Entry, listener: &'a str, pool: &'a Pool, now: Instant) -> Self {
-        Self { entry, listener, pool, now }
+    pub(super) fn new(entry: &'a Entry, listener: &'a str, pool: &'a Pool) -> Self {
+        Self { entry, listener, pool }
     }
 
     pub(super) fn opened(&self) {
@@ -196,8 +196,9 @@ impl<'a> Access<'a> {
         );
     }
 
-    pub(super) fn ended(&self, reason: CloseReason) {
-        let age = self.now.saturating_duration_since(self.entry.opened);
+    /// `life` is how long it lasted, in ticks of a millisecond.
+    pub(super) fn ended(&self, reason: CloseReason, life: u64) {
+        let waits = self.entry.waits.totals(life);
         log::info!(
             target: AccessLog::TARGET,
             id = self.entry.id,
@@ -207,14 +208,21 @@ impl<'a> Access<'a> {
             backend = self.backend(),
             received = self.entry.pair.bytes(Direction::ToBackend),
             sent = self.entry.pair.bytes(Direction::ToClient),
-            duration_ms = u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+            duration_ms = life,
+            queue_ms = waits.of(Wait::Queue),
+            connect_ms = waits.of(Wait::Connect),
+            client_send_ms = waits.of(Wait::ClientSend),
+            client_read_ms = waits.of(Wait::ClientRead),
+            backend_send_ms = waits.of(Wait::BackendSend),
+            backend_read_ms = waits.of(Wait::BackendRead),
+            balancer_ms = waits.of(Wait::Balancer),
             reason = reason.words();
             "connection ended"
         );
     }
 
     fn backend(&self) -> &str {
-        self.entry.backend.map_or("-", |choice| self.pool.backend(choice.backend).label())
+        self.entry.backend.map_or("-", |choice| self.pool.backend(choice.backend()).label())
     }
 }
 

@@ -15,7 +15,7 @@ impl Reactor {
         let entry = self.pairs.get_mut(slot);
         let has_resets = |backend| self.pools[pool].has_resets(backend);
         if self.pools[pool].terms().wants_first_byte()
-            || entry.backend.is_some_and(|choice| has_resets(choice.backend))
+            || entry.backend.is_some_and(|choice| has_resets(choice.backend()))
         {
             entry.pair.watch();
         }
@@ -35,12 +35,12 @@ impl Reactor {
                 }
             }
             News::Answered(took) => {
-                if self.pools[pool].has_resets(choice.backend) {
-                    self.pools[pool].served(choice.backend, came);
+                if self.pools[pool].has_resets(choice.backend()) {
+                    self.pools[pool].served(choice.backend(), came);
                     self.room.encourage(pool);
                 }
-                let change = self.pools[pool].first_byte(choice.backend, took, now);
-                self.tell_change(pool, choice.backend, change, "it answers again");
+                let change = self.pools[pool].first_byte(choice.backend(), took, now);
+                self.tell_change(pool, choice.backend(), change, "it answers again");
             }
         }
     }
@@ -58,8 +58,8 @@ impl Reactor {
                 self.pairs.silences.arm(slot, since + patience);
                 continue;
             }
-            let change = self.pools[pool].silent(choice.backend, self.now);
-            self.tell_change(pool, choice.backend, change, &Fault::Silence.to_string());
+            let change = self.pools[pool].silent(choice.backend(), self.now);
+            self.tell_change(pool, choice.backend(), change, &Fault::Silence.to_string());
         }
     }
 }

@@ -22,6 +22,7 @@ use super::report::Sparing;
 use super::resolver::{Resolver, User};
 use super::signals::Signals;
 use super::source::Sources;
+use super::stalls::Look;
 use super::terms;
 use super::token::Source;
 use super::waiting::LineNotes;
@@ -30,6 +31,7 @@ use crate::answer::Answerer;
 use crate::config::{self, BackendAddress, BindAddress, Config, OnDown};
 use crate::edge::gate::Gate;
 use crate::lifecycle::Lifecycle;
+use crate::measure::Histogram;
 use crate::pair::Limits;
 use crate::pool::Pool;
 use crate::pool::backend::Target;
@@ -122,6 +124,8 @@ impl Reactor {
             first_acceptor: 0,
             listeners: Vec::new(),
             pools: Vec::new(),
+            tick: 0,
+            look: Look::default(),
             pairs: Pairs::new(limits::most_pipes()),
             room: Room::default(),
             line_notes: LineNotes::default(),
@@ -196,6 +200,7 @@ impl Reactor {
             accepted: 0,
             bytes_received: 0,
             bytes_sent: 0,
+            lives: Histogram::of_lives(),
         });
         self.listeners.len() - 1
     }

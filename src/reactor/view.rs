@@ -9,6 +9,7 @@ use crate::admin::snapshot::{
     Backend, Connections, DRAINING, HealthChecks, Listener as ListenerSnapshot,
     Pool as PoolSnapshot, Probes, RUNNING, Snapshot,
 };
+use crate::measure::Wait;
 use crate::pair::CloseReason;
 use crate::pool::Pool;
 use crate::pool::history::{History, MOST_PROBES};
@@ -107,6 +108,8 @@ impl View<'_> {
             balance: pool.terms().policy.name().to_owned(),
             available: pool.is_available(),
             waiting: self.room.census(number).standing as u64,
+            queue_ms: pool.waits().of(Wait::Queue),
+            waits_ms: pool.waits().into(),
             backends: (0..pool.backends().len()).map(|index| self.backend(pool, index)).collect(),
         }
     }
@@ -130,6 +133,7 @@ impl View<'_> {
             health_transitions: counters.turns,
             flaps: status.flaps.into(),
             agent: status.agent,
+            waits_ms: pool.waits_of(index).into(),
             probes: self.probes(backend.history()),
         }
     }

@@ -7,6 +7,7 @@
 use std::time::{Duration, Instant};
 
 use evenkeel::edge::proxy::read::{Fault, Reading};
+use evenkeel::measure::{Outlook, Wait};
 use evenkeel::pair::endpoint::Ready;
 use evenkeel::pair::{CloseReason, Direction, Phase};
 use evenkeel::pool::waiting::{Room, Want};
@@ -122,6 +123,7 @@ pub(crate) fn at_rest(world: &World) {
             continue;
         };
         let (client, backend) = (entry.client.get(), backend.get());
+        check_outlook(entry, &client, &backend);
         if entry.pair.phase() != Phase::Relaying {
             assert!(client.link == Link::Connected, "pair {} waits for nobody", entry.id);
             let connecting = matches!(backend.link, Link::Connecting(_));
@@ -139,6 +141,23 @@ pub(crate) fn at_rest(world: &World) {
             assert!(!kept, "the reset of {} is not passed on", source.name);
         }
     }
+}
+
+/// Whoever is said to be waited for has not done it.
+fn check_outlook(entry: &Entry, client: &Socket, backend: &Socket) {
+    let takes =
+        |socket: &Socket| socket.link == Link::Connected && socket.possible().has(Ready::WRITABLE);
+    let sends = |socket: &Socket| socket.possible().has(Ready::READABLE);
+    let (wait, done) = match entry.pair.outlook() {
+        Outlook::Sure(wait @ Wait::ClientRead) => (wait, takes(client)),
+        Outlook::Sure(wait @ Wait::BackendRead) => (wait, takes(backend)),
+        Outlook::Sure(wait @ Wait::ClientSend) => (wait, sends(client)),
+        Outlook::Sure(wait @ Wait::BackendSend) => (wait, sends(backend)),
+        Outlook::Silence(wait) => (wait, sends(client) || sends(backend)),
+        Outlook::Sure(wait @ Wait::Connect) => (wait, entry.pair.phase() != Phase::Connecting),
+        Outlook::Sure(wait @ (Wait::Queue | Wait::Balancer)) => (wait, true),
+    };
+    assert!(!done, "pair {} waits for {wait:?}, which is done", entry.id);
 }
 
 /// A pair is about to end.

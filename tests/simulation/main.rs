@@ -16,6 +16,7 @@ mod check;
 mod control;
 mod fake_stream;
 mod greeting;
+mod ledger;
 mod peer;
 mod plan;
 mod queues;

@@ -17,6 +17,8 @@ use crate::world::World;
 impl World {
     pub(crate) fn step(&mut self, slot: usize) {
         loop {
+            let tick = self.tick();
+            self.pairs[slot].before_step();
             let mut pump = Pump {
                 stores: &mut self.stores,
                 budget: self.plan.budget,
@@ -24,6 +26,7 @@ impl World {
                 splice_after: self.plan.splice_after,
             };
             let step = self.pairs[slot].pair.step(self.now, &self.plan.limits, &mut pump);
+            self.pairs[slot].after_step(tick);
             self.trace.say(|| format!("step {} -> {step:?}", self.pairs[slot].id));
             check::after_step(&self.pairs[slot]);
             if !self.obey(slot, step) {
@@ -143,7 +146,8 @@ impl World {
     pub(crate) fn end(&mut self, slot: usize, reason: CloseReason) {
         self.trace.say(|| format!("end {} {reason:?}", self.pairs[slot].id));
         check::at_end(self, slot, reason);
-        let entry = self.pairs.remove(slot);
+        let (mut entry, tick) = (self.pairs.remove(slot), self.tick());
+        entry.charge_rest(tick);
         self.room.leave(slot);
         if let Some((backend, _)) = entry.choice {
             self.control.pool.closed(backend);

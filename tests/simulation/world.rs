@@ -25,6 +25,7 @@ use crate::check;
 use crate::control::Control;
 use crate::fake_stream::{FakeStream, Shared};
 use crate::greeting;
+use crate::ledger::Ledger;
 use crate::peer::{Peer, Script};
 use crate::plan::{Kind, Plan};
 use crate::queues::{Name, Run};
@@ -70,6 +71,7 @@ pub(crate) struct Entry {
     pub(crate) choice: Option<(usize, Attempt)>,
     pub(crate) attached: Instant,
     pub(crate) opened: Instant,
+    pub(crate) ledger: Ledger,
     /// When it began to wait for a backend.
     pub(crate) waiting: Option<Instant>,
     /// When anything happened that may count as progress, and how often; when bytes last moved.
@@ -160,6 +162,12 @@ impl World {
         usize::try_from(self.random.below(self.peers.len() as u64)).expect("an index")
     }
 
+    /// Now, as connections are charged for it.
+    pub(crate) fn tick(&self) -> u32 {
+        let since = (self.now - self.begun).as_millis();
+        u32::try_from(since).expect("no schedule lasts so long")
+    }
+
     fn is_quiet(&self) -> bool {
         let events = |e: &Entry| {
             e.client.get().has_event() || e.backend.as_ref().is_some_and(|b| b.get().has_event())
@@ -211,6 +219,10 @@ impl World {
         }
         self.expire();
         self.attend();
+        if self.random.chance(10) {
+            let tick = self.tick();
+            self.pairs.iter_mut().for_each(|(_, entry)| entry.look(tick));
+        }
         match self.lifecycle.verdict(self.now, self.pairs.len()) {
             Verdict::GoOn => false,
             Verdict::Leave => true,
@@ -292,6 +304,7 @@ impl World {
                 choice: None,
                 attached: self.now,
                 opened: self.now,
+                ledger: Ledger::new(self.tick()),
                 waiting: None,
                 active: (self.now, 0),
                 moved: (self.now, 0),
