@@ -54,7 +54,7 @@ fn connected(pool: &mut Pool, backend: usize, now: Instant) -> Option<Change> {
 
 /// Picks and opens so many connections; how many each backend got.
 fn serve(pool: &mut Pool, count: usize, now: Instant) -> Vec<usize> {
-    let mut served = vec![0; pool.backends().len()];
+    let mut served = vec![0; pool.backends().count()];
     for _ in 0..count {
         if let Picked::Backend(index) = pool.pick(PickKey::LOCAL, now, &[]) {
             pool.opened(index);
@@ -80,6 +80,10 @@ enum Event {
     Pick(Vec<usize>),
     Close(usize),
     Wait(u64),
+    Remove(usize),
+    /// One that was removed comes back, or another one in its place if nothing is left of it.
+    Return(usize),
+    Policy(Policy),
 }
 
 const SIZE: usize = 5;
@@ -104,7 +108,10 @@ fn event() -> impl Strategy<Value = Event> {
         1 => index.clone().prop_map(Event::Locate),
         8 => prop::collection::hash_set(index.clone(), 0..SIZE)
             .prop_map(|tried| Event::Pick(tried.into_iter().collect())),
-        3 => index.prop_map(Event::Close),
+        3 => index.clone().prop_map(Event::Close),
+        1 => index.clone().prop_map(Event::Remove),
+        1 => index.prop_map(Event::Return),
+        1 => policies().prop_map(Event::Policy),
         2 => (0u64..40_000).prop_map(Event::Wait),
     ]
 }
@@ -119,6 +126,7 @@ struct Facts {
     wanted: Admin,
     agent: Report,
     active: u32,
+    removed: bool,
 }
 
 impl Facts {
@@ -132,6 +140,7 @@ impl Facts {
     fn is_usable(&self, health: health::Health) -> bool {
         let ready = |admin| admin == Admin::Ready;
         self.weight > 0
+            && !self.removed
             && self.located
             && health.is_usable()
             && self.agent.percent != Some(0)
@@ -202,14 +211,15 @@ proptest! {
         slowly in any::<bool>(),
     ) {
         let mut now = Instant::now();
-        let facts = |&(weight, backup, most): &(u16, bool, Option<u32>)| Facts {
+        let facts_of = |&(weight, backup, most): &(u16, bool, Option<u32>)| Facts {
             weight, backup, most,
             located: false,
             wanted: Admin::Ready,
             agent: Report::default(),
             active: 0,
+            removed: false,
         };
-        let mut facts: Vec<Facts> = kinds.iter().map(facts).collect();
+        let mut facts: Vec<Facts> = kinds.iter().map(facts_of).collect();
         let backends = facts.iter().enumerate().map(|(index, fact)| {
             Backend::new(format!("b{index}"), fact.weight, health::Health::Checking)
                 .with_backup(fact.backup)
@@ -225,7 +235,7 @@ proptest! {
         let mut resets = vec![Resets::default(); SIZE];
         for event in events {
             let health_before: Vec<_> = (0..SIZE).map(|index| pool.health(index)).collect();
-            let eligible_before = pool.backends().iter().filter(|b| b.is_eligible(now)).count();
+            let eligible_before = pool.backends().filter(|(_, b)| b.is_eligible(now)).count();
             let change = match &event {
                 Event::Probe(index, passed) => probe(&mut pool, *index, *passed, now),
                 Event::ConnectFailed(index) => pool.connect_failed(*index, now),
@@ -275,6 +285,32 @@ proptest! {
                     }
                     None
                 }
+                Event::Remove(index) => {
+                    if !std::mem::replace(&mut facts[*index].removed, true) {
+                        pool.remove(*index, now);
+                    }
+                    None
+                }
+                Event::Return(index) if !facts[*index].removed => None,
+                Event::Return(index) if facts[*index].active > 0 => {
+                    facts[*index].removed = false;
+                    pool.restore(*index, now);
+                    prop_assert_eq!(pool.health(*index), health::Health::Checking);
+                    None
+                }
+                Event::Return(_) => {
+                    let new = Backend::new("new".to_owned(), 1, health::Health::Checking);
+                    let index = pool.add(new, now);
+                    prop_assert!(facts[index].removed && facts[index].active == 0);
+                    facts[index] = facts_of(&(1, false, None));
+                    resets[index] = Resets::default();
+                    None
+                }
+                Event::Policy(policy) => {
+                    let terms = Terms { policy: *policy, ..pool.terms().clone() };
+                    pool.set_terms(terms, now);
+                    None
+                }
                 Event::Wait(millis) => {
                     let until = now + Duration::from_millis(*millis);
                     // As the loop does: awake at every deadline, asleep in between.
@@ -311,6 +347,11 @@ proptest! {
                 prop_assert_eq!(pool.backend(index).counters().active, u64::from(fact.active));
                 prop_assert_eq!(pool.backend(index).weight(), fact.weight);
                 prop_assert_eq!(pool.status(index, now).state, pool.backend(index).state(now));
+            }
+            let listed: Vec<usize> = pool.backends().map(|(index, _)| index).collect();
+            for (index, fact) in facts.iter().enumerate() {
+                let gone = fact.removed && fact.active == 0;
+                prop_assert_eq!(listed.iter().filter(|&&i| i == index).count(), usize::from(!gone));
             }
             let anyone = expected(&pool, &facts, &[], now);
             prop_assert_eq!(pool.has_place(), matches!(anyone[0], Picked::Backend(_)));

@@ -37,6 +37,20 @@ impl Gate {
         }
     }
 
+    /// Other rules hold from now on. Nobody who is inside is sent away; `inside` are the clients
+    /// that are to be counted if nobody was counted so far.
+    pub fn revise(&mut self, rules: Rules, inside: impl Iterator<Item = IpAddr>, now: Instant) {
+        let before = std::mem::replace(self, Self::new(rules, now));
+        match (&mut self.sources, before.sources) {
+            (Some(sources), Some(mut counted)) => {
+                counted.set_most(sources.most());
+                *sources = counted;
+            }
+            (Some(sources), None) => inside.for_each(|client| sources.count(client)),
+            (None, _) => {}
+        }
+    }
+
     /// Whether a client may be accepted now.
     #[must_use]
     pub fn is_open(&self, now: Instant) -> bool {

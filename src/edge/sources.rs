@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Counts of connections by source, none of them above `most`.
+/// Counts of connections by source; none of them grows above `most`.
 #[derive(Debug)]
 pub struct Sources {
     counts: HashMap<IpAddr, u32>,
@@ -37,6 +37,22 @@ impl Sources {
             }
             Entry::Vacant(_) | Entry::Occupied(_) => false,
         }
+    }
+
+    /// Counts a connection that is there already, whatever its source may have.
+    pub fn count(&mut self, address: IpAddr) {
+        *self.counts.entry(source(address)).or_default() += 1;
+    }
+
+    /// How many each source may have.
+    #[must_use]
+    pub fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// Each source may have so many from now on; those that have more keep them.
+    pub fn set_most(&mut self, most: u32) {
+        self.most = most;
     }
 
     /// A connection that was counted has ended.

@@ -7,10 +7,12 @@
 //! it has taken is ejected likewise, and neither lifts that. What the facts come
 //! to is worked out here; the pool keeps it and acts on it.
 
+mod wanted;
+
 use std::time::{Duration, Instant};
 
-use super::admin::{Admin, Author};
-use super::agent::{Memory, Report};
+use super::admin::Admin;
+use super::agent::Memory;
 use super::damping::Damping;
 use super::health::{Health, Thresholds, Turn};
 use super::history::History;
@@ -35,6 +37,8 @@ pub struct Backend {
     damping: Damping,
     standing: Standing,
     wanted: Admin,
+    /// It was taken out of the list; its connections go on.
+    removed: bool,
     agent: Memory,
     ramp: Option<Ramp>,
     rotation: Rotation,
@@ -60,6 +64,7 @@ impl Backend {
             damping: Damping::default(),
             standing: Standing::default(),
             wanted: Admin::default(),
+            removed: false,
             agent: Memory::default(),
             ramp: None,
             rotation: Rotation::New,
@@ -134,6 +139,7 @@ impl Backend {
     #[must_use]
     pub fn state(&self, now: Instant) -> BackendState {
         match self.admin().0 {
+            _ if self.removed => BackendState::Draining,
             Admin::Ready => self.condition(now),
             Admin::Draining => BackendState::Draining,
             Admin::Maintenance => BackendState::Maintenance,
@@ -157,19 +163,13 @@ impl Backend {
         }
     }
 
-    /// What it is wanted for, and who wants that.
-    #[must_use]
-    pub fn admin(&self) -> (Admin, Author) {
-        let agent = self.agent.admin();
-        if agent > self.wanted { (agent, Author::Agent) } else { (self.wanted, Author::Operator) }
-    }
-
     /// Whether new clients may be sent there, ejected or not.
     #[must_use]
     pub fn is_usable(&self) -> bool {
         self.weight > 0
             && self.agent.percent() > 0
             && self.admin().0 == Admin::Ready
+            && !self.removed
             && !self.places.is_empty()
             && self.health.is_usable()
             && !self.agent.is_against()
@@ -277,25 +277,6 @@ impl Backend {
         turn
     }
 
-    /// Sets what the operator wants of it.
-    pub(super) fn want(&mut self, admin: Admin, probed: bool) {
-        let before = self.admin().0;
-        self.wanted = admin;
-        self.look_anew(before, probed);
-    }
-
-    /// Takes what its agent says.
-    pub(super) fn hear(&mut self, report: Report, probed: bool, now: Instant) {
-        let before = self.admin().0;
-        self.agent.take(report, now);
-        self.look_anew(before, probed);
-    }
-
-    /// Gives it another weight; returns the one it had.
-    pub(super) fn weigh(&mut self, weight: u16) -> u16 {
-        std::mem::replace(&mut self.weight, weight)
-    }
-
     pub(super) fn opened(&mut self) {
         self.counters.active += 1;
     }
@@ -334,16 +315,6 @@ impl Backend {
 
     pub(super) fn eject(&mut self, fault: Fault, now: Instant) -> Duration {
         self.standing.eject(fault, now)
-    }
-
-    /// What was known before a maintenance is old by its end: the next probe decides. One that was
-    /// down then stays down until it has risen.
-    fn look_anew(&mut self, before: Admin, probed: bool) {
-        let ends = before == Admin::Maintenance && self.admin().0 != Admin::Maintenance;
-        if ends && probed && self.health.is_usable() {
-            self.health = Health::Checking;
-            self.words = None;
-        }
     }
 
     fn place(&self, now: Instant) -> Place {
@@ -388,5 +359,7 @@ enum Rotation {
     Out,
 }
 
+/// Why one is up that nobody asks.
+pub(super) const NOT_PROBED: &str = "not probed";
 /// Characters of an explanation that are kept.
 const MOST_WORDS: usize = 160;

@@ -1,7 +1,7 @@
 //! The control plane: which backends there are, how they fare, and whose turn it is.
 //!
 //! Pure: it takes `now` and events, and answers with a choice or a [`Change`] to be told. A backend
-//! is known by its index in the pool, which never changes.
+//! is known by its index in the pool, which does not change while it is there.
 //!
 //! Each event changes one fact about one backend. What the facts come to (its rank, its share, its
 //! cap) is worked out at once and kept in the roster, so a pick looks at nobody. Some facts
@@ -14,6 +14,7 @@ pub mod backend;
 pub mod damping;
 pub mod health;
 pub mod history;
+mod membership;
 pub mod picker;
 mod places;
 pub mod prober;
@@ -33,7 +34,7 @@ use crate::measure::{Histogram, WaitTotals};
 use crate::timers::Timers;
 use admin::{Admin, Author};
 use agent::Report;
-use backend::{Attempt, Backend, Target};
+use backend::{Attempt, Backend, NOT_PROBED, Target};
 use health::{Health, Turn};
 use picker::{Member, PickKey};
 pub use roster::Rank;
@@ -46,7 +47,10 @@ use terms::Terms;
 #[derive(Debug)]
 pub struct Pool {
     terms: Terms,
+    /// By index; some are gone, see [`Backend::is_gone`], and their indices are given out again.
     backends: Vec<Backend>,
+    /// The indices of those in the list, in its order.
+    order: Vec<usize>,
     roster: Roster,
     /// One for each backend: when what it comes to changes by itself.
     timers: Timers,
@@ -66,10 +70,11 @@ impl Pool {
         let member = |backend: &Backend| Member::new(backend.label(), backend.weight());
         let members: Vec<Member> = backends.iter().map(member).collect();
         if !terms.probed {
-            backends.iter_mut().for_each(|backend| backend.explain("not probed"));
+            backends.iter_mut().for_each(|backend| backend.explain(NOT_PROBED));
         }
         let mut pool = Self {
             roster: Roster::new(terms.policy, &members, terms.seed),
+            order: (0..backends.len()).collect(),
             terms,
             backends,
             timers: Timers::default(),
@@ -227,12 +232,6 @@ impl Pool {
     #[must_use]
     pub fn backend(&self, index: usize) -> &Backend {
         &self.backends[index]
-    }
-
-    /// All backends, in configured order.
-    #[must_use]
-    pub fn backends(&self) -> &[Backend] {
-        &self.backends
     }
 
     /// Whether the next probe results may change the backend's state.

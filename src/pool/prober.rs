@@ -21,6 +21,8 @@ use crate::timers::Timers;
 #[derive(Debug)]
 pub struct Prober<U> {
     polls: Vec<Poll<U>>,
+    /// Polls that nobody waits for any more; their numbers are given out again.
+    vacant: Vec<usize>,
     numbers: HashMap<U, usize>,
     due: Timers,
     random: Random,
@@ -32,6 +34,7 @@ impl<U: Copy + Eq + Hash> Prober<U> {
     pub fn new(seed: u64) -> Self {
         Self {
             polls: Vec::new(),
+            vacant: Vec::new(),
             numbers: HashMap::new(),
             due: Timers::default(),
             random: Random::new(seed),
@@ -40,14 +43,17 @@ impl<U: Copy + Eq + Hash> Prober<U> {
 
     /// Adds a poll that is due at `now`; its number is returned.
     pub fn add(&mut self, pace: Pace, now: Instant) -> usize {
-        let number = self.polls.len();
-        self.polls.push(Poll {
-            users: Vec::new(),
-            pace,
-            next: Some(now),
-            ended: None,
-            settled: false,
-        });
+        let poll = Poll { users: Vec::new(), pace, next: Some(now), ended: None, settled: false };
+        let number = match self.vacant.pop() {
+            Some(number) => {
+                self.polls[number] = poll;
+                number
+            }
+            None => {
+                self.polls.push(poll);
+                self.polls.len() - 1
+            }
+        };
         self.due.arm(number, now);
         number
     }
@@ -57,6 +63,20 @@ impl<U: Copy + Eq + Hash> Prober<U> {
         let before = self.numbers.insert(user, number);
         assert!(before.is_none(), "a user waits for one poll");
         self.polls[number].users.push(user);
+    }
+
+    /// A user wants to know nothing any more. The number of the poll that it was the last user of:
+    /// that poll has ended, and its number is free.
+    pub fn leave(&mut self, user: U) -> Option<usize> {
+        let number = self.numbers.remove(&user)?;
+        let poll = &mut self.polls[number];
+        poll.users.retain(|&other| other != user);
+        if !poll.users.is_empty() {
+            return None;
+        }
+        poll.next = None;
+        self.vacant.push(number);
+        Some(number)
     }
 
     /// A poll that is due; it counts as running until [`Self::finished`].
@@ -124,13 +144,13 @@ impl<U: Copy + Eq + Hash> Prober<U> {
     /// How many polls there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.polls.len()
+        self.polls.len() - self.vacant.len()
     }
 
     /// Whether there is no poll.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.polls.is_empty()
+        self.len() == 0
     }
 
     /// When [`Self::pop_due`] should be asked next.

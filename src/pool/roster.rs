@@ -40,6 +40,39 @@ impl Roster {
         }
     }
 
+    /// Gives a new member the next index, or the one at `vacant`, whose member is gone.
+    pub(super) fn add(&mut self, member: Member, vacant: Option<usize>) -> usize {
+        match vacant {
+            Some(index) => {
+                self.place(index, Place::default());
+                self.seats[index].active = 0;
+                self.picker.replace(index, member);
+                index
+            }
+            None => {
+                let index = self.picker.add(member);
+                self.picker.set_open(index, false);
+                self.seats.push(Seat::default());
+                index
+            }
+        }
+    }
+
+    /// The list of backends has this order from now on, those that are gone left out.
+    pub(super) fn arrange(&mut self, order: &[usize]) {
+        self.picker.arrange(order);
+    }
+
+    /// Chooses in another way from now on, among the same members.
+    pub(super) fn choose_by(&mut self, policy: Policy, members: &[Member], seed: u64) {
+        self.picker = Picker::new(policy, members, seed);
+        for (index, seat) in self.seats.iter().enumerate() {
+            self.picker.set_open(index, seat.open);
+            self.picker.set_share(index, seat.place.share);
+            self.picker.set_active(index, seat.active);
+        }
+    }
+
     /// A backend has this place from now on.
     pub(super) fn place(&mut self, index: usize, place: Place) {
         let before = std::mem::replace(&mut self.seats[index].place, place);

@@ -105,6 +105,9 @@ impl fmt::Display for Status {
 /// Why a backend is in its state at `now`, for people.
 pub(super) fn reason(backend: &Backend, usual: Thresholds, now: Instant) -> String {
     let condition = backend.condition(now);
+    if backend.is_removed() {
+        return "removed; its connections go on".to_owned();
+    }
     match backend.admin() {
         (Admin::Ready, _) => {}
         (Admin::Draining | Admin::Maintenance, author) => {

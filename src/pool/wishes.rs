@@ -21,7 +21,9 @@ impl Pool {
         if before == weight {
             return None;
         }
-        self.roster.set_weight(index, weight);
+        if !self.backends[index].is_removed() {
+            self.roster.set_weight(index, weight);
+        }
         self.settle(index, now);
         Some(Change::Weighed(before))
     }

@@ -10,7 +10,7 @@ impl Reactor {
     /// A backend failed its check: its connections are to be cut, where that was asked for. One
     /// that is still being made is left to come through or fail.
     pub(super) fn abandon(&mut self, pool: usize, backend: usize) {
-        if !self.cuts_down[pool] {
+        if !self.manners[pool].cuts_down {
             return;
         }
         let goes_there = |slot: usize| {

@@ -11,13 +11,11 @@ use crate::admin::change::{WantedState, Wishes};
 use crate::admin::{
     Addition, Balancer, Change, Changed, Plan, Proposal, Refused, Removal, Snapshot,
 };
-use crate::pool::Pool;
 use crate::pool::admin::Admin;
-use crate::pool::backend::Backend;
 
 impl Balancer for Reactor {
     fn snapshot(&self) -> Snapshot {
-        self.view().snapshot()
+        self.view()
     }
 
     fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused> {
@@ -41,7 +39,7 @@ impl Balancer for Reactor {
         Ok(Changed {
             pool: pool.name().to_owned(),
             pool_available: pool.is_available(),
-            backend: self.view().backend(pool, backend),
+            backend: self.backend_view(pool, backend),
         })
     }
 
@@ -65,13 +63,18 @@ impl Balancer for Reactor {
 impl Reactor {
     fn find(&self, change: &Change) -> Result<(usize, usize), Refused> {
         let Change { pool: asked, address, .. } = change;
-        let Some(index) = self.pools.iter().position(|pool| pool.name() == asked) else {
-            return Err(Refused::no_pool(asked, self.pools.iter().map(Pool::name)));
+        let mut pools = self.places.pools.iter().copied();
+        let Some(index) = pools.find(|&pool| self.pools[pool].name() == asked) else {
+            let names = self.places.pools.iter().map(|&pool| self.pools[pool].name());
+            return Err(Refused::no_pool(asked, names));
         };
-        let backends = self.pools[index].backends();
-        match backends.iter().position(|backend| backend.label() == address) {
+        let pool = &self.pools[index];
+        match pool.find(address).filter(|&backend| !pool.backend(backend).is_removed()) {
             Some(backend) => Ok((index, backend)),
-            None => Err(Refused::no_backend(asked, address, backends.iter().map(Backend::label))),
+            None => {
+                let labels = pool.order().iter().map(|&index| pool.backend(index).label());
+                Err(Refused::no_backend(asked, address, labels))
+            }
         }
     }
 

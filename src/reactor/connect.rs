@@ -27,7 +27,7 @@ impl Reactor {
                 continue;
             };
             let token = Source::Backend(slot).into();
-            let begun = self.sources[pool].connect(target).and_then(|mut socket| {
+            let begun = self.manners[pool].sources.connect(target).and_then(|mut socket| {
                 socket.register(self.poll.registry(), token)?;
                 Ok(socket)
             });

@@ -1,7 +1,7 @@
 //! Clients at the gate of their listener: let in, heard out, or turned away.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use log::Level;
 
@@ -9,9 +9,9 @@ use super::pairs::Entry;
 use super::report::Sparing;
 use super::socket::{Peer, Socket};
 use super::token::Source;
-use super::{Listener, Reactor, Route, Service};
+use super::{Doorway, Listener, Reactor, Service};
 use crate::config::{self, Network, ProxyVersion};
-use crate::edge::gate::{Gate, Rules, Verdict};
+use crate::edge::gate::{Rules, Verdict};
 use crate::edge::networks::Networks;
 use crate::edge::proxy::write::write;
 use crate::edge::proxy::{Ends, Version};
@@ -20,12 +20,15 @@ use crate::pair::{CloseReason, Pair, Side};
 
 impl Reactor {
     /// What becomes of a client that was just accepted.
-    pub(super) fn admit(&mut self, acceptor: usize, mut socket: Socket, peer: Peer) {
-        let number = self.acceptors[acceptor].1;
+    pub(super) fn admit(&mut self, doorway: usize, mut socket: Socket, peer: Peer) {
+        let Some(Doorway { acceptor, listener: number, .. }) = self.doorways.get(doorway) else {
+            return;
+        };
+        let (local, number) = (acceptor.local(), *number);
         let listener = &mut self.listeners[number];
-        listener.accepted += 1;
-        let route = match &listener.service {
-            Service::Balance(route) => *route,
+        listener.counts.accepted += 1;
+        let pool = match &listener.service {
+            Service::Balance(passage) => passage.pool,
             Service::Answer { answer, delay } => {
                 self.guests.admit(socket, answer.clone(), *delay, (self.now, self.poll.registry()));
                 return;
@@ -51,18 +54,27 @@ impl Reactor {
             Verdict::Greets => {
                 Pair::greeting(socket, Ready::WRITABLE, self.now + GREETING_PATIENCE)
             }
-            Verdict::Enters | Verdict::Refused(_) => self.preceded(acceptor, socket, peer, route),
+            Verdict::Enters | Verdict::Refused(_) => self.preceded(local, socket, peer, pool),
         };
         let id = self.next_id;
         self.next_id += 1;
-        self.pairs.insert(Entry::new(pair, id, peer, (self.now, self.tick)).through(number));
+        let since = (self.now, self.tick);
+        self.pairs.insert(Entry::new(pair, id, peer, since).through(number, pool));
         self.listeners[number].active += 1;
+        self.manners[pool].live += 1;
     }
 
-    /// A pair whose backend is told whose connection it gets, if its pool wants that.
-    fn preceded(&self, acceptor: usize, socket: Socket, peer: Peer, route: Route) -> Pair<Socket> {
-        let header = route.header.map(|version| {
-            let local = self.acceptors[acceptor].0.local().or_else(|| socket.local());
+    /// A pair whose backend is told whose connection it gets, if its pool wants that. `local`: our
+    /// end of all connections that come through its door, if that is one and the same.
+    fn preceded(
+        &self,
+        local: Option<SocketAddr>,
+        socket: Socket,
+        peer: Peer,
+        pool: usize,
+    ) -> Pair<Socket> {
+        let header = self.manners[pool].header.map(|version| {
+            let local = local.or_else(|| socket.local());
             write(version, peer.ends(local))
         });
         let mut pair = Pair::new(socket, Ready::WRITABLE);
@@ -125,17 +137,16 @@ impl Peer {
     }
 }
 
-/// The gate of a listener.
-pub(super) fn new(listener: &config::Listener, now: Instant) -> Gate {
+/// What the gate of a listener goes by.
+pub(super) fn rules(listener: &config::Listener) -> Rules {
     let set = |list: &[Network]| Networks::new(list.iter().map(|n| (n.address(), n.prefix())));
-    let rules = Rules {
+    Rules {
         allow: set(&listener.allow),
         deny: set(&listener.deny),
         trusted: set(&listener.proxy_protocol_from),
         most_per_source: listener.max_per_source,
         rate: listener.accept_rate,
-    };
-    Gate::new(rules, now)
+    }
 }
 
 /// How a header is written that is configured so.

@@ -47,6 +47,20 @@ impl Acceptor {
         self.ready = true;
     }
 
+    /// Whether clients may be waiting.
+    pub(super) fn has_clients(&self) -> bool {
+        self.ready
+    }
+
+    /// The kernel holds so many clients from now on.
+    pub(super) fn set_backlog(&self, backlog: u32) -> io::Result<()> {
+        let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+        match &self.socket {
+            Listening::Tcp(socket) => SockRef::from(socket).listen(backlog),
+            Listening::Unix { socket, .. } => SockRef::from(socket).listen(backlog),
+        }
+    }
+
     /// Whether asking for a client may bring one now.
     pub(super) fn is_ready(&self, now: Instant) -> bool {
         self.ready && self.pause.as_ref().is_none_or(|pause| pause.until <= now)

@@ -10,10 +10,13 @@ mod admin;
 mod asking;
 mod changes;
 mod connect;
+mod converge;
+mod doorways;
 mod gate;
 mod guests;
 mod limits;
 mod listener;
+mod manners;
 mod membership;
 mod news;
 mod notify;
@@ -25,6 +28,7 @@ mod probes;
 mod relay;
 mod report;
 mod resolver;
+mod service;
 mod signals;
 mod silence;
 mod socket;
@@ -43,20 +47,18 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll};
 
 use crate::answer::Answerer;
-use crate::config::AccessLog;
-use crate::edge::gate::Gate;
-use crate::edge::proxy::Version;
+use crate::config::{AccessLog, Config};
 use crate::lifecycle::{Lifecycle, Verdict};
-use crate::measure::Histogram;
-use crate::pair::{CloseReason, Limits, Side};
+use crate::pair::{CloseReason, Side};
 use crate::pool::Pool;
 use crate::pool::prober::Prober;
 use crate::pool::waiting::Room;
 use crate::stats::Stats;
 use admin::Admin;
-use gate::TurnedAway;
+use converge::Places;
+use doorways::{Doorway, Doorways};
 use guests::Guests;
-use listener::Acceptor;
+use manners::Manners;
 use news::News;
 use notify::Notify;
 use pairs::Pairs;
@@ -66,9 +68,9 @@ use probes::Probes;
 use relay::Farewell;
 use report::Sparing;
 use resolver::Resolver;
+use service::{Counts, Listener, Passage, Route, Service};
 use signals::{Request, Signals};
 use socket::SourcePorts;
-use source::Sources;
 use stalls::Look;
 use token::Source;
 use waiting::LineNotes;
@@ -93,17 +95,24 @@ pub struct Reactor {
     signalled: bool,
     notify: Notify,
     resolver: Resolver,
-    acceptors: Vec<(Acceptor, usize)>,
-    first_acceptor: usize,
+    doorways: Doorways,
+    first_doorway: usize,
     listeners: Vec<Listener>,
     pools: Vec<Pool>,
+    /// One for each pool.
+    manners: Vec<Manners>,
+    /// What the running state is like.
+    config: Config,
+    /// Where the listeners and pools of that are, in its order.
+    places: Places,
+    /// What listeners have counted that are gone.
+    former: Counts,
+    /// Whether no pool still has backends that is not configured any more.
+    is_tidy: bool,
     pairs: Pairs,
     look: Look,
     room: Room,
     line_notes: LineNotes,
-    sources: Vec<Sources>,
-    /// Whether the connections of a pool's backend are cut when it fails its check.
-    cuts_down: Vec<bool>,
     abandoned: Vec<(usize, u64)>,
     parting: Parting,
     guests: Guests<Answerer>,
@@ -148,7 +157,7 @@ impl Reactor {
     /// The addresses that are listened on.
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
-        self.acceptors.iter().map(|(acceptor, _)| acceptor.address()).collect()
+        self.doorways.iter().map(|doorway| doorway.acceptor.address()).collect()
     }
 
     fn turn(&mut self) -> io::Result<()> {
@@ -163,6 +172,7 @@ impl Reactor {
         self.expire();
         self.administer();
         self.cut_abandoned();
+        self.tidy();
         self.attend();
         self.notify.tick(self.now);
         Ok(())
@@ -193,8 +203,8 @@ impl Reactor {
                 Some(Source::Signals) => self.signalled = true,
                 Some(Source::Acceptor(number)) => {
                     // A socket that another process shares can be heard of after we closed it.
-                    if let Some((acceptor, _)) = self.acceptors.get_mut(number) {
-                        acceptor.mark();
+                    if let Some(doorway) = self.doorways.get_mut(number) {
+                        doorway.acceptor.mark();
                     }
                 }
                 Some(Source::Client(slot)) => self.pairs.mark(slot, Side::Client, ready),
@@ -241,9 +251,7 @@ impl Reactor {
         self.lifecycle.shut_down(self.now, self.drain_deadline);
         match self.lifecycle {
             Lifecycle::Draining { .. } => {
-                for (acceptor, _) in &mut self.acceptors {
-                    acceptor.mark();
-                }
+                self.doorways.iter_mut().for_each(|doorway| doorway.acceptor.mark());
                 self.listeners.iter_mut().for_each(|listener| listener.gate.lift_rate());
                 self.closing = Some(Closing { signal, batches: LAST_BATCHES });
                 self.drain_note = Some(self.now + DRAIN_NOTE);
@@ -286,12 +294,13 @@ impl Reactor {
     /// The next time at which a phase has something to do by itself. A deadline that no phase will
     /// act on, now that it has passed, must not be among them, or the loop would never sleep.
     fn next_deadline(&self) -> Option<Instant> {
-        let pauses =
-            self.acceptors.iter().filter_map(|(acceptor, _)| acceptor.paused_until(self.now)).min();
+        let doorways = || self.doorways.iter();
+        let pauses = doorways().filter_map(|doorway| doorway.acceptor.paused_until(self.now)).min();
         let watching = [self.prober.next(), self.probes.next(), self.resolver.next()];
         let watched = watching.into_iter().flatten().min();
-        let waiting = self.acceptors.iter().filter(|(acceptor, _)| acceptor.is_ready(self.now));
-        let gates = waiting.filter_map(|(_, at)| self.listeners[*at].gate.opens(self.now)).min();
+        let waiting = doorways().filter(|doorway| doorway.acceptor.is_ready(self.now));
+        let gate = |doorway: &Doorway| self.listeners[doorway.listener].gate.opens(self.now);
+        let gates = waiting.filter_map(gate).min();
         let deadlines = [
             self.pairs.next_deadline(),
             self.pairs.silences.next(),
@@ -305,6 +314,7 @@ impl Reactor {
             watched.filter(|_| self.is_watching()),
             self.room.next(self.now),
             self.notify.next(),
+            self.doorways.next(),
             pauses,
             gates,
         ];
@@ -323,45 +333,12 @@ impl Reactor {
     }
 }
 
-/// A named door: what happens to the clients that come through it, and how many may be inside.
-#[derive(Debug)]
-struct Listener {
-    name: String,
-    service: Service,
-    gate: Gate,
-    away: TurnedAway,
-    most: usize,
-    active: usize,
-    accepted: u64,
-    bytes_received: u64,
-    bytes_sent: u64,
-    /// How long its connections lasted.
-    lives: Histogram,
-}
-
-#[derive(Debug)]
-enum Service {
-    Balance(Route),
-    Answer { answer: Answerer, delay: Duration },
-}
-
 /// The listening sockets are about to be closed.
 #[derive(Debug)]
 struct Closing {
     signal: &'static str,
     /// How many more batches of clients are let in.
     batches: usize,
-}
-
-/// What holds for the pairs that come through a listener.
-#[derive(Debug, Clone, Copy)]
-struct Route {
-    pool: usize,
-    attempts: usize,
-    limits: Limits,
-    splice: bool,
-    /// How backends are told whose connection they get.
-    header: Option<Version>,
 }
 
 /// How the loop ended.

@@ -158,8 +158,9 @@ impl Notify {
 impl Reactor {
     /// Tells the service manager that everything is in place, and how much there is.
     pub(super) fn announce(&mut self) {
-        let backends: usize = self.pools.iter().map(|pool| pool.backends().len()).sum();
-        let status = format!("serving {} listeners, {backends} backends", self.listeners.len());
+        let backends: usize = self.pools.iter().map(|pool| pool.order().len()).sum();
+        let status =
+            format!("serving {} listeners, {backends} backends", self.places.listeners.len());
         self.notify.ready(&status, self.now);
     }
 }

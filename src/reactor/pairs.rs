@@ -216,6 +216,7 @@ pub(super) struct Entry {
     pub(super) client: Peer,
     pub(super) opened: Instant,
     listener: u16,
+    pool: u16,
     /// The backend in use or being tried.
     pub(super) backend: Option<Choice>,
     /// Backends that could not be connected.
@@ -242,6 +243,7 @@ impl Entry {
             client,
             opened,
             listener: 0,
+            pool: 0,
             backend: None,
             tried: Tried::default(),
             failure: Failure::Refused,
@@ -251,15 +253,20 @@ impl Entry {
         }
     }
 
-    /// The same, having come through this listener.
-    #[expect(clippy::cast_possible_truncation, reason = "a configuration has at most 1024")]
-    pub(super) fn through(self, listener: usize) -> Self {
-        Self { listener: listener as u16, ..self }
+    /// The same, having come through this listener to this pool.
+    #[expect(clippy::cast_possible_truncation, reason = "there are at most 65536 of each")]
+    pub(super) fn through(self, listener: usize, pool: usize) -> Self {
+        Self { listener: listener as u16, pool: pool as u16, ..self }
     }
 
     /// The listener it came through.
     pub(super) fn listener(&self) -> usize {
         self.listener.into()
+    }
+
+    /// The pool that serves it, also when its listener leads to another one by now.
+    pub(super) fn pool(&self) -> usize {
+        self.pool.into()
     }
 
     /// When keepalive is due to be switched on; none once it is.

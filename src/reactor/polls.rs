@@ -27,12 +27,12 @@ pub(super) struct Polls {
 
 impl Polls {
     pub(super) fn question(&self, number: usize) -> &Question {
-        &self.polls[number].asked.question
+        &self.polls[number].key.asked.question
     }
 
     /// What is sent before the conversation begins.
     pub(super) fn header(&self, number: usize) -> &[u8] {
-        &self.polls[number].asked.header
+        &self.polls[number].key.asked.header
     }
 
     /// The addresses of its place, the one that worked last first.
@@ -44,7 +44,7 @@ impl Polls {
 
     /// Begins to connect, from where the pool's connections come.
     pub(super) fn connect(&self, number: usize, target: &Target) -> io::Result<Socket> {
-        self.polls[number].sources.probe(target)
+        self.polls[number].key.sources.probe(target)
     }
 
     /// Notes which address worked.
@@ -63,6 +63,14 @@ impl Polls {
         self.polls[number].spoke.replace(spoke) != Some(spoke)
     }
 
+    /// Has a poll under its number, which may have been another one's.
+    fn put(&mut self, number: usize, poll: Poll) {
+        match self.polls.get_mut(number) {
+            Some(place) => *place = poll,
+            None => self.polls.push(poll),
+        }
+    }
+
     /// The place is at these addresses now; true if that is news.
     pub(super) fn relocate(&mut self, number: usize, targets: Vec<Target>) -> bool {
         let poll = &mut self.polls[number];
@@ -78,10 +86,10 @@ impl Polls {
 
 #[derive(Debug)]
 struct Poll {
-    asked: Asked,
     targets: Vec<Target>,
     preferred: usize,
-    sources: Sources,
+    /// Under which it is found.
+    key: Key,
     /// Whether the agent spoke the last time it was asked.
     spoke: Option<bool>,
 }
@@ -94,8 +102,16 @@ struct Asked {
     question: Question,
 }
 
-/// Place, question, rhythm, and from where it is asked.
-type Key = (String, Asked, Pace, Sources);
+/// What makes two polls the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    /// Where it is asked, as written.
+    place: String,
+    asked: Asked,
+    pace: Pace,
+    /// From where.
+    sources: Sources,
+}
 
 /// Who wants to know something, and what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -150,9 +166,20 @@ impl Reactor {
         self.join(User { matter: Matter::Agent, ..user }, &place, asked, pace);
     }
 
+    /// Nobody wants to know any more how a backend is.
+    pub(super) fn end_polls(&mut self, pool: usize, backend: usize) {
+        for matter in [Matter::Health, Matter::Agent] {
+            if let Some(number) = self.prober.leave(User { pool, backend, matter }) {
+                self.polls.numbers.remove(&self.polls.polls[number].key);
+                self.probes.forget(number);
+                self.resolver.unwatch(resolver::User::Poll(number));
+            }
+        }
+    }
+
     fn join(&mut self, user: User, place: &BackendAddress, asked: Asked, pace: Pace) {
-        let sources = self.sources[user.pool].clone();
-        let key = (place.to_string(), asked.clone(), pace, sources.clone());
+        let sources = self.manners[user.pool].sources.afresh();
+        let key = Key { place: place.to_string(), asked, pace, sources };
         let number = match self.polls.numbers.get(&key) {
             Some(number) => *number,
             None => {
@@ -165,9 +192,9 @@ impl Reactor {
                         Vec::new()
                     }
                 };
-                let poll = Poll { asked, targets, preferred: 0, sources, spoke: None };
-                self.polls.polls.push(poll);
-                self.polls.numbers.insert(key, number);
+                self.polls.numbers.insert(key.clone(), number);
+                let poll = Poll { targets, preferred: 0, key, spoke: None };
+                self.polls.put(number, poll);
                 number
             }
         };

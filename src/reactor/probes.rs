@@ -38,7 +38,7 @@ impl Probes {
         timeout: Duration,
         scene: &Scene<'_>,
     ) -> Option<Outcome> {
-        self.slab.retain(|_, probe| probe.probing.number != number);
+        self.forget(number);
         let mut targets = scene.polls.targets(number);
         targets.reverse();
         let probing = Probing { number, targets, timeout, started: scene.now };
@@ -46,6 +46,11 @@ impl Probes {
             return Some(probing.outcome(Verdict::Unknown("no address".into()), scene.now));
         }
         self.attempt(probing, scene)
+    }
+
+    /// Drops the probe with this number, if there is one.
+    pub(super) fn forget(&mut self, number: usize) {
+        self.slab.retain(|_, probe| probe.probing.number != number);
     }
 
     pub(super) fn mark(&mut self, slot: usize, ready: Ready) {

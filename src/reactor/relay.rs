@@ -10,7 +10,7 @@ use super::socket::Socket;
 use super::stalls;
 use super::{Closing, Reactor, Route, Service};
 use crate::config::AccessLog;
-use crate::pair::{CloseReason, Direction, Phase, Side, Step};
+use crate::pair::{CloseReason, Direction, Limits, Phase, Side, Step};
 
 impl Reactor {
     /// Lets clients in, a bounded number from each socket. The socket after the one that let
@@ -20,28 +20,31 @@ impl Reactor {
         if self.is_waiting_for_names() {
             return;
         }
-        let (first, count) = (self.first_acceptor, self.acceptors.len());
+        let (first, count) = (self.first_doorway, self.doorways.count());
         for number in (first..count).chain(0..first.min(count)) {
             for _ in 0..ACCEPTS {
                 if !self.may_accept(number) {
                     break;
                 }
-                match self.acceptors[number].0.accept(self.now) {
+                let Some(doorway) = self.doorways.get_mut(number) else { break };
+                match doorway.acceptor.accept(self.now) {
                     Accepted::Client(socket, peer) => {
-                        self.first_acceptor = (number + 1) % count;
+                        self.first_doorway = (number + 1) % count;
                         self.admit(number, socket, peer);
                     }
                     Accepted::Nobody => break,
                     Accepted::Failed => {}
                     Accepted::Exhausted(error) => {
                         self.stats.accept_pauses += 1;
-                        let until = self.acceptors[number].0.paused_until(self.now);
-                        let until = until.unwrap_or(self.now);
+                        let until = doorway.acceptor.paused_until(self.now).unwrap_or(self.now);
                         self.stats.accept_paused += until.saturating_duration_since(self.now);
                         self.tell_shortage(&error);
                     }
                 }
             }
+        }
+        for address in self.doorways.close(self.now) {
+            log::info!("no longer listening on {address}");
         }
         self.tell_full();
     }
@@ -54,7 +57,7 @@ impl Reactor {
         let (signal, is_over) = (*signal, *batches == 0);
         if is_over || !self.can_accept() {
             self.closing = None;
-            self.acceptors.clear();
+            self.doorways.clear();
             let left = self.live();
             let line = format_args!("{signal}: no longer accepting, {left} connections left");
             self.news.info(self.now, line);
@@ -68,13 +71,13 @@ impl Reactor {
     /// Whether some socket has clients waiting that may come in.
     pub(super) fn can_accept(&self) -> bool {
         !self.is_waiting_for_names()
-            && (0..self.acceptors.len()).any(|number| self.may_accept(number))
+            && (0..self.doorways.count()).any(|number| self.may_accept(number))
     }
 
     fn may_accept(&self, number: usize) -> bool {
-        let (acceptor, listener) = &self.acceptors[number];
-        let listener = &self.listeners[*listener];
-        acceptor.is_ready(self.now)
+        let Some(doorway) = self.doorways.get(number) else { return false };
+        let listener = &self.listeners[doorway.listener];
+        doorway.acceptor.is_ready(self.now)
             && listener.gate.is_open(self.now)
             && listener.active < listener.most
             && self.live() < self.max_connections
@@ -138,8 +141,8 @@ impl Reactor {
     fn count_bytes(&mut self, slot: usize, (received, sent): (u64, u64)) {
         let (all_received, all_sent) = self.moved(slot);
         let listener = &mut self.listeners[self.pairs.get(slot).listener()];
-        listener.bytes_received += all_received - received;
-        listener.bytes_sent += all_sent - sent;
+        listener.counts.bytes_received += all_received - received;
+        listener.counts.bytes_sent += all_sent - sent;
     }
 
     /// Does what a step asks for; true when the pair is to be stepped again at once.
@@ -209,6 +212,7 @@ impl Reactor {
                 self.pools[pool].served(choice.backend(), entry.opened);
             }
         }
+        self.manners[pool].live -= 1;
         let listener = &mut self.listeners[entry.listener()];
         listener.active -= 1;
         listener.lives.observe(self.now.saturating_duration_since(entry.opened));
@@ -243,13 +247,26 @@ impl Reactor {
     }
 
     pub(super) fn pool_of(&self, slot: usize) -> usize {
-        self.route(slot).pool
+        self.pairs.get(slot).pool()
     }
 
     pub(super) fn route(&self, slot: usize) -> Route {
-        match self.listeners[self.pairs.get(slot).listener()].service {
-            Service::Balance(route) => route,
-            Service::Answer { .. } => unreachable!("guests are not paired"),
+        let entry = self.pairs.get(slot);
+        let Service::Balance(passage) = self.listeners[entry.listener()].service else {
+            unreachable!("guests are not paired")
+        };
+        let pool = entry.pool();
+        let manners = &self.manners[pool];
+        Route {
+            pool,
+            attempts: manners.attempts,
+            limits: Limits {
+                connect: manners.connect,
+                idle: passage.idle,
+                half_close: passage.half_close,
+            },
+            splice: passage.splice,
+            header: manners.header,
         }
     }
 }

@@ -9,8 +9,7 @@ use log::Level;
 use super::pairs::{Choice, Entry};
 use super::socket::words;
 use super::source::is_source_missing;
-use super::view::total;
-use super::{DRAIN_NOTE, Reactor, Route, Service};
+use super::{DRAIN_NOTE, Passage, Reactor, Service};
 use crate::config::AccessLog;
 use crate::lifecycle::Lifecycle;
 use crate::measure::Wait;
@@ -21,21 +20,21 @@ use crate::pool::waiting::{Census, Want};
 impl Reactor {
     /// Writes the status table to the log.
     pub(super) fn report(&self) {
-        let stats = &self.stats;
+        let (stats, counts) = (&self.stats, self.counts());
         log::info!(
             "status: {} connections (at most {}), {} accepted, {} bytes received, {} bytes sent, \
              {} failed connects, {} turns; of {} backends:",
             self.live(),
             self.max_connections,
-            total(&self.listeners, |listener| listener.accepted),
-            total(&self.listeners, |listener| listener.bytes_received),
-            total(&self.listeners, |listener| listener.bytes_sent),
+            counts.accepted,
+            counts.bytes_received,
+            counts.bytes_sent,
             stats.connect_failures,
             stats.turns,
-            self.pools.iter().map(|pool| pool.backends().len()).sum::<usize>()
+            self.pools.iter().map(|pool| pool.backends().count()).sum::<usize>()
         );
-        for listener in &self.listeners {
-            if let Service::Balance(Route { pool, .. }) = listener.service {
+        for listener in self.listed().map(|number| &self.listeners[number]) {
+            if let Service::Balance(Passage { pool, .. }) = listener.service {
                 let pool = self.pools[pool].name();
                 log::info!(
                     "status: listener {} -> pool {pool}: {} active",
@@ -44,9 +43,10 @@ impl Reactor {
                 );
             }
         }
-        for (number, pool) in self.pools.iter().enumerate() {
+        for number in self.listed_pools() {
+            let pool = &self.pools[number];
             self.report_line(number);
-            for (index, backend) in pool.backends().iter().enumerate() {
+            for (index, backend) in pool.backends() {
                 let counters = backend.counters();
                 let status = pool.status(index, self.now);
                 log::info!(
@@ -128,7 +128,7 @@ impl Reactor {
         }
         let backend = self.pools[pool].backend(choice.backend());
         let target = backend.target(choice.attempt);
-        let addresses = target.map_or(1, |target| self.sources[pool].count_for(target));
+        let addresses = target.map_or(1, |target| self.manners[pool].sources.count_for(target));
         let (from, to) = (self.source_ports.start(), self.source_ports.end());
         let line = format!(
             "out of local ports towards {name}: {} ({addresses} x {from}-{to}), {} connections to \

@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mio::{Registry, Waker};
+use slab::Slab;
 
 use super::token::Source;
 use crate::timers::Timers;
@@ -20,11 +21,11 @@ use crate::timers::Timers;
 /// The names in use, and the line to the thread.
 #[derive(Debug)]
 pub(super) struct Resolver {
-    names: Vec<Name>,
+    names: Slab<Name>,
     numbers: HashMap<(String, u16), usize>,
     of_user: HashMap<User, usize>,
-    /// Names behind the first so many have not been asked for yet.
-    begun: usize,
+    /// Names that have not been asked for yet.
+    unasked: Vec<usize>,
     /// Names that have had no answer yet.
     unanswered: usize,
     due: Timers,
@@ -34,10 +35,10 @@ pub(super) struct Resolver {
 impl Resolver {
     pub(super) fn new() -> Self {
         Self {
-            names: Vec::new(),
+            names: Slab::new(),
             numbers: HashMap::new(),
             of_user: HashMap::new(),
-            begun: 0,
+            unasked: Vec::new(),
             unanswered: 0,
             due: Timers::default(),
             thread: None,
@@ -47,7 +48,7 @@ impl Resolver {
     /// Has `host:port` looked up now and from then on, on behalf of `user`, who has no other name.
     pub(super) fn watch(&mut self, host: &str, port: u16, user: User) {
         let number = *self.numbers.entry((host.to_owned(), port)).or_insert_with(|| {
-            self.names.push(Name {
+            let number = self.names.insert(Name {
                 host: host.to_owned(),
                 port,
                 users: Vec::new(),
@@ -55,16 +56,37 @@ impl Resolver {
                 waiting: false,
                 outcome: Outcome::Nothing,
             });
+            self.unasked.push(number);
             self.unanswered += 1;
-            self.names.len() - 1
+            number
         });
         self.names[number].users.push(user);
         self.of_user.insert(user, number);
     }
 
-    /// Starts the thread if there is anything to resolve.
+    /// A user has no name any more. One that nobody uses is forgotten, when no answer is awaited.
+    pub(super) fn unwatch(&mut self, user: User) {
+        let Some(number) = self.of_user.remove(&user) else { return };
+        let name = &mut self.names[number];
+        name.users.retain(|&other| other != user);
+        if name.users.is_empty() {
+            self.numbers.remove(&(name.host.clone(), name.port));
+            if !name.waiting {
+                self.forget(number);
+            }
+        }
+    }
+
+    fn forget(&mut self, number: usize) {
+        self.unasked.retain(|&other| other != number);
+        if self.names.remove(number).outcome == Outcome::Nothing {
+            self.unanswered -= 1;
+        }
+    }
+
+    /// Starts the thread if there is anything to resolve and it does not run yet.
     pub(super) fn start(&mut self, registry: &Registry) -> io::Result<()> {
-        if self.names.is_empty() {
+        if self.names.is_empty() || self.thread.is_some() {
             return Ok(());
         }
         let waker = Waker::new(registry, Source::Resolver.into())?;
@@ -84,12 +106,14 @@ impl Resolver {
 
     /// Asks for every name whose answer is older than [`REFRESH`], or [`RETRY`] if it was bad.
     pub(super) fn refresh(&mut self, now: Instant) {
-        while self.begun < self.names.len() {
-            self.ask(self.begun, now);
-            self.begun += 1;
+        if self.thread.is_some() {
+            for number in std::mem::take(&mut self.unasked) {
+                self.ask(number, now);
+            }
         }
         while let Some(index) = self.due.pop_due(now) {
-            let name = &self.names[index];
+            // A name that was forgotten leaves its entry behind.
+            let Some(name) = self.names.get(index) else { continue };
             match name.due_at() {
                 Some(due) if due <= now => self.ask(index, now),
                 Some(due) => self.due.arm(index, due),
@@ -110,9 +134,8 @@ impl Resolver {
 
     /// The answers that have come in: for each, who uses the name, the name, and its addresses.
     pub(super) fn take(&mut self) -> Vec<Answer> {
-        let Some(line) = &self.thread else { return Vec::new() };
         let mut answers = Vec::new();
-        while let Ok((index, outcome)) = line.answers.try_recv() {
+        while let Some((index, outcome)) = self.thread.as_ref().and_then(Line::answer) {
             let name = &mut self.names[index];
             name.waiting = false;
             let last = name.outcome;
@@ -122,6 +145,10 @@ impl Resolver {
             }
             if let Some(due) = name.due_at() {
                 self.due.arm(index, due);
+            }
+            if name.users.is_empty() {
+                self.forget(index);
+                continue;
             }
             answers.push(Answer {
                 users: name.users.clone(),
@@ -211,6 +238,12 @@ type Reply = (usize, io::Result<Vec<SocketAddr>>);
 struct Line {
     ask: Sender<Question>,
     answers: Receiver<Reply>,
+}
+
+impl Line {
+    fn answer(&self) -> Option<Reply> {
+        self.answers.try_recv().ok()
+    }
 }
 
 /// All addresses of a name, each once, in the order of the system's preference. Blocks.

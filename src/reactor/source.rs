@@ -36,6 +36,12 @@ impl Sources {
         Self { v4: Turns { addresses: v4, next: 0 }, v6: Turns { addresses: v6, next: 0 } }
     }
 
+    /// The same addresses, with the first one's turn.
+    pub(super) fn afresh(&self) -> Self {
+        let begin = |turns: &Turns| Turns { addresses: turns.addresses.clone(), next: 0 };
+        Self { v4: begin(&self.v4), v6: begin(&self.v6) }
+    }
+
     /// Begins to connect from the address whose turn it is, or from another one if that has no
     /// port left.
     ///

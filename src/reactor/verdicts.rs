@@ -289,7 +289,8 @@ impl Reactor {
             return;
         }
         let (news, now) = (&mut self.news, self.now);
-        for pool in &mut self.pools {
+        for &pool in &self.places.pools {
+            let pool = &mut self.pools[pool];
             let (serving, available) = (pool.serving_changed(), pool.availability_changed());
             let name = pool.name();
             match serving {

@@ -1,10 +1,6 @@
 //! The running state, looked at from the admin address.
 
-use std::time::Instant;
-
-use super::listener::Acceptor;
-use super::news::News;
-use super::{Listener, Reactor, Route, Service};
+use super::{Counts, Passage, Reactor, Service};
 use crate::admin::snapshot::{
     Backend, Connections, DRAINING, HealthChecks, Listener as ListenerSnapshot,
     Pool as PoolSnapshot, Probes, RUNNING, Snapshot,
@@ -14,94 +10,79 @@ use crate::pair::CloseReason;
 use crate::pool::Pool;
 use crate::pool::history::{History, MOST_PROBES};
 use crate::pool::picker::WHOLE;
-use crate::pool::waiting::Room;
-use crate::stats::Stats;
-
-/// What a snapshot is taken of.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct View<'a> {
-    pub(super) now: Instant,
-    pub(super) started: Instant,
-    pub(super) is_draining: bool,
-    /// Connections now, and at most.
-    pub(super) active: usize,
-    pub(super) most: usize,
-    pub(super) stats: &'a Stats,
-    pub(super) acceptors: &'a [(Acceptor, usize)],
-    pub(super) listeners: &'a [Listener],
-    pub(super) pools: &'a [Pool],
-    pub(super) room: &'a Room,
-    pub(super) news: &'a News,
-}
 
 impl Reactor {
-    pub(super) fn view(&self) -> View<'_> {
-        View {
-            now: self.now,
-            started: self.started,
-            is_draining: !self.lifecycle.is_running(),
-            active: self.live(),
-            most: self.max_connections,
-            stats: &self.stats,
-            acceptors: &self.acceptors,
-            listeners: &self.listeners,
-            pools: &self.pools,
-            room: &self.room,
-            news: &self.news,
-        }
+    /// The numbers of all listeners in configured order, then of those that are going.
+    pub(super) fn listed(&self) -> impl Iterator<Item = usize> {
+        let is_going = |at: &usize| self.listeners[*at].retired && self.listeners[*at].active > 0;
+        let going = (0..self.listeners.len()).filter(is_going);
+        self.places.listeners.iter().copied().chain(going)
     }
-}
 
-impl View<'_> {
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let (stats, uptime) = (self.stats, self.now.saturating_duration_since(self.started));
+    /// The numbers of all pools in configured order, then of those that are going.
+    pub(super) fn listed_pools(&self) -> impl Iterator<Item = usize> {
+        let is_going = |at: &usize| self.manners[*at].retired && self.manners[*at].live > 0;
+        let going = (0..self.pools.len()).filter(is_going);
+        self.places.pools.iter().copied().chain(going)
+    }
+
+    /// What has gone through all listeners since the start.
+    pub(super) fn counts(&self) -> Counts {
+        let mut counts = self.former;
+        self.listeners.iter().for_each(|listener| counts.add(listener.counts));
+        counts
+    }
+
+    pub(super) fn view(&self) -> Snapshot {
+        let (stats, counts) = (&self.stats, self.counts());
+        let uptime = self.now.saturating_duration_since(self.started);
         let ended = |reason: CloseReason| (reason.words().to_owned(), stats.count_of(reason));
         Snapshot {
             service: env!("CARGO_PKG_NAME").to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            state: if self.is_draining { DRAINING } else { RUNNING }.to_owned(),
+            state: if self.lifecycle.is_running() { RUNNING } else { DRAINING }.to_owned(),
             uptime_seconds: uptime.as_secs(),
             uptime_milliseconds: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
             instance: self.news.instance(),
             connections: Connections {
-                active: self.active as u64,
-                limit: self.most as u64,
-                total: total(self.listeners, |listener| listener.accepted),
+                active: self.live() as u64,
+                limit: self.max_connections as u64,
+                total: counts.accepted,
                 ended: CloseReason::ALL.into_iter().map(ended).collect(),
             },
-            bytes_received: total(self.listeners, |listener| listener.bytes_received),
-            bytes_sent: total(self.listeners, |listener| listener.bytes_sent),
+            bytes_received: counts.bytes_received,
+            bytes_sent: counts.bytes_sent,
             health_checks: HealthChecks {
                 passed: stats.checks_passed,
                 failed: stats.checks_failed,
             },
             accept_paused_seconds: stats.accept_paused.as_secs_f64(),
-            listeners: (0..self.listeners.len()).map(|number| self.listener(number)).collect(),
-            pools: (0..self.pools.len()).map(|number| self.pool(number)).collect(),
+            listeners: self.listed().map(|number| self.listener_view(number)).collect(),
+            pools: self.listed_pools().map(|number| self.pool_view(number)).collect(),
             events: self.news.events(self.now),
         }
     }
 
-    fn listener(&self, number: usize) -> ListenerSnapshot {
+    fn listener_view(&self, number: usize) -> ListenerSnapshot {
         let listener = &self.listeners[number];
         let pool = match &listener.service {
-            Service::Balance(Route { pool, .. }) => self.pools[*pool].name().to_owned(),
+            Service::Balance(Passage { pool, .. }) => self.pools[*pool].name().to_owned(),
             Service::Answer { .. } => String::new(),
         };
-        let own = self.acceptors.iter().filter(|(_, of)| *of == number);
+        let own = self.doorways.iter().filter(|doorway| doorway.listener == number);
         ListenerSnapshot {
             name: listener.name.clone(),
             pool,
-            addresses: own.map(|(acceptor, _)| acceptor.address()).collect(),
+            addresses: own.map(|doorway| doorway.acceptor.address()).collect(),
             active: listener.active as u64,
             limit: (listener.most < usize::MAX).then_some(listener.most as u64),
-            total: listener.accepted,
-            bytes_received: listener.bytes_received,
-            bytes_sent: listener.bytes_sent,
+            total: listener.counts.accepted,
+            bytes_received: listener.counts.bytes_received,
+            bytes_sent: listener.counts.bytes_sent,
         }
     }
 
-    fn pool(&self, number: usize) -> PoolSnapshot {
+    fn pool_view(&self, number: usize) -> PoolSnapshot {
         let pool = &self.pools[number];
         PoolSnapshot {
             name: pool.name().to_owned(),
@@ -110,11 +91,11 @@ impl View<'_> {
             waiting: self.room.census(number).standing as u64,
             queue_ms: pool.waits().of(Wait::Queue),
             waits_ms: pool.waits().into(),
-            backends: (0..pool.backends().len()).map(|index| self.backend(pool, index)).collect(),
+            backends: pool.backends().map(|(index, _)| self.backend_view(pool, index)).collect(),
         }
     }
 
-    pub(super) fn backend(&self, pool: &Pool, index: usize) -> Backend {
+    pub(super) fn backend_view(&self, pool: &Pool, index: usize) -> Backend {
         let (backend, status) = (pool.backend(index), pool.status(index, self.now));
         let counters = backend.counters();
         Backend {
@@ -134,11 +115,11 @@ impl View<'_> {
             flaps: status.flaps.into(),
             agent: status.agent,
             waits_ms: pool.waits_of(index).into(),
-            probes: self.probes(backend.history()),
+            probes: self.probes_view(backend.history()),
         }
     }
 
-    fn probes(&self, history: &History) -> Probes {
+    fn probes_view(&self, history: &History) -> Probes {
         let mut probes = Probes {
             results: String::with_capacity(MOST_PROBES),
             milliseconds: Vec::with_capacity(MOST_PROBES),
@@ -151,9 +132,4 @@ impl View<'_> {
         }
         probes
     }
-}
-
-/// What all listeners have together.
-pub(super) fn total(listeners: &[Listener], of: impl Fn(&Listener) -> u64) -> u64 {
-    listeners.iter().map(of).sum()
 }

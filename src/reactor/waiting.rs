@@ -157,7 +157,7 @@ impl Reactor {
                 let line =
                     format_args!("pool {name}: no backend can be connected, clients are held");
                 self.news.warn(self.now, line);
-                for backend in 0..self.pools[pool].backends().len() {
+                for &backend in self.pools[pool].order() {
                     self.prober.hurry(User::health(pool, backend), self.now);
                 }
             }
@@ -218,6 +218,13 @@ pub(super) struct LineNotes {
 impl LineNotes {
     pub(super) fn add_pool(&mut self) {
         self.pools.push(PoolNotes::default());
+    }
+
+    /// Nothing was said yet of the pool that has this number now.
+    pub(super) fn reset_pool(&mut self, pool: usize) {
+        if std::mem::take(&mut self.pools[pool]).held.is_some() {
+            self.holding -= 1;
+        }
     }
 }
 

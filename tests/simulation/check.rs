@@ -34,7 +34,7 @@ pub(crate) fn after_step(entry: &Entry) {
 pub(crate) fn after_turn(world: &mut World) {
     let now = world.now;
     let mut holding = 0;
-    let mut active = vec![0; world.control.pool.backends().len()];
+    let mut active = vec![0; world.control.pool.backends().count()];
     for (slot, entry) in &mut world.pairs {
         entry.refresh(now);
         if let Some((backend, _)) = entry.choice {
@@ -263,7 +263,7 @@ pub(crate) fn after_all(world: &mut World) {
         (0, 0),
         "buffers are left"
     );
-    for (index, backend) in world.control.pool.backends().iter().enumerate() {
+    for (index, backend) in world.control.pool.backends() {
         assert_eq!(backend.counters().active, 0, "b{index} has connections left");
     }
     if world.plan.kind == Kind::Cooperative {

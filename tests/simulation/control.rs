@@ -115,9 +115,9 @@ impl Control {
         self.trace.say(|| format!("connect failed b{backend} {change:?}"));
         let usable = |b: &Backend| b.is_usable();
         let eligible = |b: &Backend| b.is_eligible(now);
-        let backends = self.pool.backends();
+        let backends = || self.pool.backends().map(|(_, backend)| backend);
         assert!(
-            !backends.iter().any(usable) || change.is_none() || backends.iter().any(eligible),
+            !backends().any(usable) || change.is_none() || backends().any(eligible),
             "the last backend is ejected"
         );
     }
@@ -206,7 +206,7 @@ impl Control {
                 assert_eq!(self.pool.health(index).is_usable(), up, "b{index} is misjudged");
             }
         }
-        let usable = self.pool.backends().iter().any(Backend::is_usable);
+        let usable = self.pool.backends().any(|(_, backend)| backend.is_usable());
         let told = self.pool.availability_changed();
         assert_eq!(told, (usable != self.available).then_some(usable), "availability is told");
         self.available = usable;

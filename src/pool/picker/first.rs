@@ -7,42 +7,72 @@ use super::members::Members;
 use super::open_set::OpenSet;
 use super::{Algorithm, Fact, Request};
 
-/// The open members in order.
+/// The open members by their place in the list, which may change while indices do not.
 #[derive(Debug)]
 pub(super) struct First {
     open: OpenSet,
-    members: usize,
+    /// Who stands at each place.
+    order: Vec<usize>,
+    /// Where each member stands; one that is in no list stands nowhere.
+    places: Vec<Option<usize>>,
 }
 
 impl First {
     pub(super) fn new(members: &Members) -> Self {
-        let mut open = OpenSet::new(members.len());
-        for index in 0..members.len() {
-            open.set(index, members.is_open(index));
+        Self::over(members, (0..members.len()).collect())
+    }
+
+    fn over(members: &Members, order: Vec<usize>) -> Self {
+        let mut first =
+            Self { open: OpenSet::new(order.len()), places: vec![None; members.len()], order };
+        for place in 0..first.order.len() {
+            let index = first.order[place];
+            first.places[index] = Some(place);
+            first.open.set(place, members.is_open(index));
         }
-        Self { open, members: members.len() }
+        first
+    }
+
+    /// Puts a member behind all others.
+    fn append(&mut self, members: &Members, index: usize) {
+        let mut order = std::mem::take(&mut self.order);
+        order.retain(|&other| other != index);
+        order.push(index);
+        *self = Self::over(members, order);
     }
 }
 
 impl Algorithm for First {
     fn changed(&mut self, members: &Members, index: usize, fact: Fact) {
-        match fact {
-            Fact::Weight | Fact::Share if index < self.members => {
-                self.open.set(index, members.is_open(index));
+        let place = self.places.get(index).copied();
+        match (fact, place) {
+            (Fact::Weight | Fact::Share, Some(place)) => {
+                if let Some(place) = place {
+                    self.open.set(place, members.is_open(index));
+                }
             }
-            Fact::Weight | Fact::Share => *self = Self::new(members),
-            Fact::Active => {}
+            (Fact::Weight | Fact::Share, None) => self.append(members, index),
+            (Fact::Active, _) => {}
         }
+    }
+
+    fn replaced(&mut self, members: &Members, index: usize) {
+        self.append(members, index);
+    }
+
+    fn arranged(&mut self, members: &Members, order: &[usize]) {
+        *self = Self::over(members, order.to_vec());
     }
 
     fn pick(&mut self, _: &Members, request: &Request<'_>) -> Option<usize> {
         let mut from = 0;
         loop {
-            let index = self.open.next(from)?;
+            let place = self.open.next(from)?;
+            let index = self.order[place];
             if !request.tried.contains(&index) {
                 return Some(index);
             }
-            from = index + 1;
+            from = place + 1;
         }
     }
 }
@@ -77,6 +107,20 @@ mod tests {
         assert_eq!(pick(&mut picker, &[1, 0]), Some(2));
         picker.set_weight(0, 0);
         picker.set_share(1, 0);
+        assert_eq!(pick(&mut picker, &[]), Some(2));
+    }
+
+    #[test]
+    fn the_order_of_the_list_can_change() {
+        let mut picker = picker(Policy::First, &[1, 1, 1]);
+        picker.arrange(&[2, 0]);
+        assert_eq!(pick(&mut picker, &[]), Some(2));
+        assert_eq!(pick(&mut picker, &[2]), Some(0));
+        assert_eq!(pick(&mut picker, &[2, 0]), None, "who is in no list is never taken");
+        picker.replace(1, Member::new("other", 1));
+        assert_eq!(pick(&mut picker, &[2, 0]), None, "it is closed at first");
+        picker.set_open(1, true);
+        assert_eq!(pick(&mut picker, &[2, 0]), Some(1), "it stands behind the others");
         assert_eq!(pick(&mut picker, &[]), Some(2));
     }
 }

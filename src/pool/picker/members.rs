@@ -40,6 +40,14 @@ impl Members {
         self.all.len() - 1
     }
 
+    /// Gives the place of a member that is gone to another one: closed, and without connections.
+    pub(super) fn replace(&mut self, index: usize, member: Member) {
+        self.change(index, |standing| {
+            *standing = Standing { member, share: WHOLE, active: 0, open: false };
+            true
+        });
+    }
+
     /// These four say whether that changed anything.
     pub(super) fn set_weight(&mut self, index: usize, weight: u16) -> bool {
         self.change(index, |standing| {

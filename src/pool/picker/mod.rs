@@ -68,6 +68,19 @@ impl Picker {
         index
     }
 
+    /// Gives the index of a member that is gone to a new one, which is closed until something else
+    /// is said and has no connections.
+    pub fn replace(&mut self, index: usize, member: Member) {
+        self.members.replace(index, member);
+        self.algorithm.replaced(&self.members, index);
+    }
+
+    /// Says in which order members stand in their list, those that are gone left out. New ones
+    /// stand behind the others until then. Only [`Policy::First`] asks for it.
+    pub fn arrange(&mut self, order: &[usize]) {
+        self.algorithm.arranged(&self.members, order);
+    }
+
     /// Gives a member another weight; 0 takes nothing new.
     pub fn set_weight(&mut self, index: usize, weight: u16) {
         if self.members.set_weight(index, weight) {
@@ -187,6 +200,14 @@ pub const WHOLE: u16 = 256;
 trait Algorithm: fmt::Debug {
     /// A fact about a member has changed, or the member is new ([`Fact::Weight`]).
     fn changed(&mut self, members: &Members, index: usize, fact: Fact);
+
+    /// A member has become another one; most algorithms remember nothing but the facts.
+    fn replaced(&mut self, members: &Members, index: usize) {
+        self.changed(members, index, Fact::Weight);
+    }
+
+    /// See [`Picker::arrange`].
+    fn arranged(&mut self, _members: &Members, _order: &[usize]) {}
 
     /// See [`Picker::sample`]; most algorithms do not look at the time anything takes.
     fn sample(&mut self, _members: &Members, _index: usize, _sample: Sample) {}

@@ -120,6 +120,11 @@ impl Algorithm for ResponseTime {
         self.seat(members, index);
     }
 
+    fn replaced(&mut self, members: &Members, index: usize) {
+        self.records[index] = Record::default();
+        self.changed(members, index, Fact::Weight);
+    }
+
     fn sample(&mut self, members: &Members, index: usize, sample: Sample) {
         let at = self.since_origin(sample.now);
         let most = self.typical.unwrap_or(nanos(LONGEST)).saturating_mul(MOST_TIMES_TYPICAL);

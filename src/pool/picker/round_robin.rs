@@ -3,14 +3,16 @@
 //! The cycle lists every backend as often as its weight says, interleaved as evenly as possible
 //! (weights 5, 1, 1 give `a a b a c a a`). A cursor walks it and skips who is closed. Because the
 //! cycle does not change when a backend comes or goes, nobody's turn moves, and because the cursor
-//! passes a skipped place, its neighbour gets no double share. When a weight changes the cycle is
-//! made anew, and the cursor is put where the others have had the turns they had before.
+//! passes a skipped place, its neighbour gets no double share. When weights or members change, the
+//! next pick makes the cycle anew, and puts the cursor where the others have had what they had.
 //!
 //! A share is relative to the largest one: who has half of it lets every second turn pass. A pick
 //! walks over the turns that are let pass, one round at most.
 //!
 //! The interleaving is the one nginx made known ("smooth weighted round-robin", 2012): each turn
 //! everyone gains its weight, the richest is chosen and pays the sum of the weights.
+
+use std::collections::BTreeSet;
 
 use super::members::Members;
 use super::open_set::OpenSet;
@@ -29,6 +31,8 @@ pub(super) struct RoundRobin {
     shares: Shares,
     /// What each member has saved for its next turn, below the largest share.
     credit: Vec<u16>,
+    /// Whose weight has changed since the cycle was made.
+    changed: BTreeSet<usize>,
 }
 
 impl RoundRobin {
@@ -41,15 +45,20 @@ impl RoundRobin {
             open: OpenSet::new(0),
             shares: Shares::default(),
             credit: Vec::new(),
+            changed: BTreeSet::new(),
         };
-        new.rebuild(members, None);
+        new.rebuild(members);
         new
     }
 
-    fn rebuild(&mut self, members: &Members, changed: Option<usize>) {
+    fn rebuild(&mut self, members: &Members) {
         let weights: Vec<u16> = (0..members.len()).map(|index| members.weight(index)).collect();
         let cycle = cycle(&weights);
-        self.cursor = same_place(&self.cycle[..self.cursor], &cycle, weights.len(), changed);
+        let mut stays = vec![true; weights.len()];
+        for index in std::mem::take(&mut self.changed) {
+            stays[index] = false;
+        }
+        self.cursor = same_place(&self.cycle[..self.cursor], &cycle, &stays);
         self.lay_out(&cycle, weights.len());
         self.open = OpenSet::new(cycle.len());
         self.cycle = cycle;
@@ -105,13 +114,18 @@ impl RoundRobin {
 impl Algorithm for RoundRobin {
     fn changed(&mut self, members: &Members, index: usize, fact: Fact) {
         match fact {
-            Fact::Weight => self.rebuild(members, Some(index)),
-            Fact::Share => self.admit(members, index),
+            Fact::Weight => drop(self.changed.insert(index)),
+            Fact::Share if self.changed.is_empty() => self.admit(members, index),
+            // The next pick looks at all shares.
+            Fact::Share => {}
             Fact::Active => {}
         }
     }
 
-    fn pick(&mut self, _: &Members, request: &Request<'_>) -> Option<usize> {
+    fn pick(&mut self, members: &Members, request: &Request<'_>) -> Option<usize> {
+        if !self.changed.is_empty() {
+            self.rebuild(members);
+        }
         let mut passed = None;
         for _ in 0..self.cycle.len() {
             let place = self.open.next(self.cursor).or_else(|| self.open.next(0))?;
@@ -167,8 +181,9 @@ impl Shares {
     }
 }
 
-/// Where in a new cycle everybody but `changed` has had the turns of `served`, as nearly as can be.
-fn same_place(served: &[u32], cycle: &[u32], members: usize, changed: Option<usize>) -> usize {
+/// Where in a new cycle everybody who stays has had the turns of `served`, as nearly as can be.
+fn same_place(served: &[u32], cycle: &[u32], stays: &[bool]) -> usize {
+    let members = stays.len();
     let mut behind = vec![0i64; members];
     for &member in served {
         behind[member as usize] += 1;
@@ -177,18 +192,17 @@ fn same_place(served: &[u32], cycle: &[u32], members: usize, changed: Option<usi
     for &member in cycle {
         turns[member as usize] += 1;
     }
-    let counts = |member: usize| Some(member) != changed;
-    let others = |member: &usize| counts(*member) && turns[*member] > 0;
+    let others = |member: &usize| stays[*member] && turns[*member] > 0;
     let rounds = (0..members).filter(others).map(|m| behind[m] / turns[m]).min().unwrap_or(0);
     for (had, turns) in behind.iter_mut().zip(turns) {
         *had -= rounds * turns;
     }
-    let mut away: i64 = (0..members).filter(|&m| counts(m)).map(|m| behind[m]).sum();
+    let mut away: i64 = (0..members).filter(|&m| stays[m]).map(|m| behind[m]).sum();
     let mut best = (away, 0);
     for (place, &member) in cycle.iter().enumerate() {
         let behind = &mut behind[member as usize];
         *behind -= 1;
-        if counts(member as usize) {
+        if stays[member as usize] {
             away += if *behind >= 0 { -1 } else { 1 };
         }
         if away < best.0 {

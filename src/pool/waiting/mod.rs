@@ -42,6 +42,21 @@ impl Room {
         self.lines.len() - 1
     }
 
+    /// Other terms hold in a line from now on, also for those who stand in it.
+    pub fn set_terms(&mut self, line: usize, terms: Terms) {
+        self.lines[line].terms = terms;
+    }
+
+    /// Begins a line anew in which nobody stands.
+    ///
+    /// # Panics
+    /// If somebody stands there, or was called from it and is on the way.
+    pub fn reset_line(&mut self, line: usize, terms: Terms) {
+        let Line { standing, called, .. } = self.lines[line];
+        assert!(standing + called == 0, "somebody would be lost");
+        self.lines[line] = Line::new(terms);
+    }
+
     /// Lets a client stand at the end of a line.
     ///
     /// # Errors
