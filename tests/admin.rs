@@ -183,6 +183,17 @@ fn requests_on_one_connection_are_answered_in_their_order() {
     }
 }
 
+/// Whatever changes something, or tells what would be changed.
+const CHANGES: [(&str, &str); 7] = [
+    ("PATCH", "/api/v1/pools/web/backends/a:1"),
+    ("DELETE", "/api/v1/pools/web/backends/a:1"),
+    ("POST", "/api/v1/pools/web/backends"),
+    ("POST", "/addServer"),
+    ("DELETE", "/delete"),
+    ("POST", "/api/v1/reload"),
+    ("POST", "/api/v1/plan"),
+];
+
 #[test]
 fn attacks_are_refused_and_nothing_behind_them_is_read() {
     let backend = Backend::echo();
@@ -221,8 +232,13 @@ fn attacks_are_refused_and_nothing_behind_them_is_read() {
         assert!(said.contains("\r\n\r\n{\"error\":\""), "{said}");
     }
     // What a form of another origin would send cannot change anything.
-    let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 1\r\n";
-    assert_eq!(answer(admin, &(request("POST", "/addServer", form) + "x")).0, 404);
+    for (method, path) in CHANGES {
+        for kind in ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data"] {
+            let form = format!("Content-Type: {kind}\r\nContent-Length: 2\r\n");
+            let (code, said) = answer(admin, &(request(method, path, &form) + "{}"));
+            assert_eq!(code, 415, "{method} {path} {said}");
+        }
+    }
     assert_eq!(get(admin, "/health").0, 200);
 }
 
@@ -241,6 +257,14 @@ fn with_a_token_the_state_is_told_only_to_who_knows_it() {
     }
     let right = request("GET", "/targets", "Authorization: Bearer s3cret-s3cret\r\n");
     assert_eq!(answer(admin, &right).0, 200);
+    let json = "Content-Type: application/json\r\nContent-Length: 2\r\n";
+    for (method, path) in CHANGES {
+        for token in ["", "Authorization: Bearer s3cret\r\n"] {
+            let (code, said) =
+                answer(admin, &(request(method, path, &(json.to_owned() + token)) + "{}"));
+            assert_eq!(code, 401, "{method} {path} {said}");
+        }
+    }
 }
 
 #[test]

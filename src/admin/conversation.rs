@@ -8,6 +8,7 @@ use std::mem;
 
 use super::Balancer;
 use super::gate::Gate;
+use super::reload::{MOST_OF_PROPOSAL, PLAN};
 use super::route::Response;
 use crate::answer::{Answer, Backlog, Next};
 use crate::http::head::{Persistence, Request};
@@ -18,6 +19,8 @@ use crate::http::requests::{Arrival, Requests};
 #[derive(Debug)]
 pub struct Conversation {
     client: String,
+    /// Who may send much; whoever is answered is looked at again then.
+    gate: Gate,
     requests: Requests,
     state: State,
     backlog: Backlog,
@@ -26,11 +29,12 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// Before the first request of this client.
+    /// Before the first request of this client, who may send much if the gate lets it in.
     #[must_use]
-    pub fn new(client: String) -> Self {
+    pub fn new(client: String, gate: Gate) -> Self {
         Self {
             client,
+            gate,
             requests: Requests::keeping(MAX_BODY),
             state: State::Listening,
             backlog: Backlog::default(),
@@ -61,7 +65,8 @@ impl Conversation {
         let waiting = self.backlog.join(input);
         let mut rest = &*waiting;
         while !rest.is_empty() && matches!(self.state, State::Listening) {
-            let (taken, arrival) = self.requests.read(rest);
+            let gate = &self.gate;
+            let (taken, arrival) = self.requests.read_by(rest, |request| most_body(request, gate));
             rest = &rest[taken..];
             match arrival {
                 Arrival::Nothing => {}
@@ -124,6 +129,13 @@ fn send(response: &Response, persistence: Persistence, is_head: bool, output: &m
     }
 }
 
+/// A whole configuration is taken from those who may send one.
+fn most_body(request: &Request, gate: &Gate) -> u64 {
+    let is_plan = request.method == "POST" && request.path() == PLAN;
+    let is_known = || gate.check_place(request).is_ok() && gate.check_token(request).is_ok();
+    if is_plan && is_known() { MOST_OF_PROPOSAL } else { MAX_BODY }
+}
+
 /// Payload of one request.
 pub const MAX_BODY: u64 = 64 * 1024;
 
@@ -136,7 +148,11 @@ mod tests {
 
     /// Sends `input` in pieces of `size`, then an end; gives what was answered.
     fn say(input: &[u8], size: usize) -> String {
-        let (mut conversation, gate) = (Conversation::new("me".to_owned()), Gate::default());
+        say_at(&Gate::default(), input, size)
+    }
+
+    fn say_at(gate: &Gate, input: &[u8], size: usize) -> String {
+        let mut conversation = Conversation::new("me".to_owned(), gate.clone());
         let mut sent = Vec::new();
         let mut pieces: Vec<Option<&[u8]>> = input.chunks(size).map(Some).collect();
         pieces.push(None);
@@ -149,7 +165,7 @@ mod tests {
                 next = match next {
                     Next::Ask => {
                         let before = sent.len();
-                        let next = conversation.answer(&gate, &mut Fixed::default(), &mut sent);
+                        let next = conversation.answer(gate, &mut Fixed::default(), &mut sent);
                         assert!(sent.len() > before);
                         next
                     }
@@ -215,6 +231,32 @@ mod tests {
             let sent = say([bad.as_str(), &get("/health")].concat().as_bytes(), 1000);
             assert_eq!(codes(&sent), [code], "{bad}");
             assert!(sent.contains("Connection: close\r\n") && sent.contains("{\"error\":\""));
+        }
+    }
+
+    #[test]
+    fn much_is_read_only_of_a_plan_and_only_from_those_who_may_ask_for_one() {
+        let gate = Gate::new(Vec::new(), Some("s3cret".parse().unwrap()));
+        let (known, stranger) = ("Authorization: Bearer s3cret\r\n", "");
+        let (much, most) = (MAX_BODY + 1, MOST_OF_PROPOSAL);
+        for (path, host, field, length, code) in [
+            ("/api/v1/plan", "localhost", known, much, "422"),
+            ("/api/v1/plan", "localhost", known, most, "422"),
+            ("/api/v1/plan", "localhost", known, most + 1, "413"),
+            ("/api/v1/plan", "localhost", stranger, much, "413"),
+            ("/api/v1/plan", "localhost", stranger, MAX_BODY, "401"),
+            ("/api/v1/plan", "evil.example", known, much, "413"),
+            ("/api/v1/reload", "localhost", known, much, "413"),
+        ] {
+            let json = format!("{{\"x\":\"{}\"}}", "y".repeat(length.try_into().unwrap()));
+            let body = &json[json.len() - usize::try_from(length).unwrap()..];
+            let head = format!(
+                "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+                 {field}Content-Length: {length}\r\n\r\n"
+            );
+            let sent = say_at(&gate, &[head.as_bytes(), body.as_bytes()].concat(), 65_536);
+            let expected = if code == "422" { ["400"] } else { [code] };
+            assert_eq!(codes(&sent), expected, "{path} {host} {field} {length}");
         }
     }
 

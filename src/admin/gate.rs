@@ -11,7 +11,7 @@ use crate::config::Token;
 use crate::http::head::Request;
 
 /// What is asked of every request.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Gate {
     names: Vec<String>,
     token: Option<Token>,

@@ -7,6 +7,7 @@
 //! order, one at a time. [`mod@table`] shows a snapshot to people, [`change`] is what can be asked
 //! for besides. Nothing here changes anything itself: that is the [`Balancer`]'s.
 
+mod asked;
 pub mod change;
 pub mod conversation;
 pub mod gate;
@@ -21,7 +22,7 @@ pub mod table;
 pub use change::{Change, Changed};
 pub use conversation::Conversation;
 pub use gate::Gate;
-pub use membership::{Addition, Removal};
+pub use membership::{Addition, NewBackend, Removal};
 pub use refused::{Problems, Refused};
 pub use reload::{Plan, PlanItem, Proposal};
 pub use snapshot::Snapshot;

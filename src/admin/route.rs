@@ -5,10 +5,12 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::change::{Change, backend_of};
+use super::asked::{backend_of, pool_of};
 use super::gate::{Denial, Gate};
 use super::snapshot::Snapshot;
-use super::{Balancer, Refused, metrics};
+use super::{
+    Addition, Balancer, Change, Changed, Problems, Proposal, Refused, Removal, metrics, reload,
+};
 use crate::http::head::Request;
 use crate::http::refusal::Refusal;
 use crate::http::reply::{Reply, Status};
@@ -42,7 +44,7 @@ impl Response {
         let Some(path) = path else {
             return Self::error(Status::NOT_FOUND, "there is nothing at this path");
         };
-        if !path.methods().contains(&request.method.as_str()) {
+        if !path.allowed().split(", ").any(|method| method == request.method) {
             let mut response = Self::error(Status::METHOD_NOT_ALLOWED, path.refusal());
             response.fields.push(("Allow", path.allowed()));
             return response;
@@ -55,12 +57,34 @@ impl Response {
                 Self::new(Status::OK, metrics::CONTENT_TYPE, text.into())
             }
             Path::Status => Self::of(Status::OK, &balancer.snapshot()),
+            Path::Backend if request.method == "DELETE" => {
+                let removed = Removal::read(request).and_then(|r| balancer.remove(&r, client));
+                Self::outcome(Status::OK, removed)
+            }
             Path::Backend => {
                 let changed = Change::read(request).and_then(|c| balancer.change(&c, client));
-                match changed {
-                    Ok(changed) => Self::of(Status::OK, &changed),
-                    Err(Refused { status, message, .. }) => Self::error(status, &message),
-                }
+                Self::outcome(Status::OK, changed)
+            }
+            Path::Backends => {
+                let added = Addition::read(request).and_then(|a| balancer.add(&a, client));
+                Self::outcome(Status::CREATED, added)
+            }
+            Path::AddServer => {
+                let added = Addition::read_simple(request).and_then(|a| balancer.add(&a, client));
+                simple(added, "Server added successfully")
+            }
+            Path::DeleteServer => {
+                let removal = Removal::read_simple(request);
+                let removed = removal.and_then(|r| balancer.remove(&r, client));
+                simple(removed, "Server removed successfully")
+            }
+            Path::Reload => {
+                let asked = reload::check_reload(request);
+                Self::outcome(Status::OK, asked.and_then(|()| balancer.reload(client)))
+            }
+            Path::Plan => {
+                let proposal = Proposal::read(request);
+                Self::outcome(Status::OK, proposal.and_then(|p| balancer.plan(p.as_ref())))
             }
         }
     }
@@ -87,6 +111,18 @@ impl Response {
         match serde_json::to_vec(value) {
             Ok(json) => Self::json(status, json),
             Err(error) => Self::error(Status::SERVICE_UNAVAILABLE, &error.to_string()),
+        }
+    }
+
+    fn outcome(status: Status, outcome: Result<impl Serialize, Refused>) -> Self {
+        match outcome {
+            Ok(value) => Self::of(status, &value),
+            Err(Refused { status, message, problems: None }) => Self::error(status, &message),
+            Err(Refused { status, message, problems: Some(problems) }) => {
+                let Problems { lines, rendered } = problems;
+                let body = json!({ "error": message, "problems": lines, "rendered": rendered });
+                Self::json(status, body.to_string().into())
+            }
         }
     }
 
@@ -122,8 +158,15 @@ enum Path {
     Targets,
     Metrics,
     Status,
-    /// One backend, which can be changed.
+    /// One backend, which can be changed or removed.
     Backend,
+    /// The backends of one pool, to which one can be added.
+    Backends,
+    /// The same in the words of small balancers.
+    AddServer,
+    DeleteServer,
+    Reload,
+    Plan,
 }
 
 impl Path {
@@ -133,31 +176,53 @@ impl Path {
             "/targets" => Some(Self::Targets),
             "/metrics" => Some(Self::Metrics),
             "/api/v1/status" => Some(Self::Status),
+            "/addServer" => Some(Self::AddServer),
+            "/delete" => Some(Self::DeleteServer),
+            reload::RELOAD => Some(Self::Reload),
+            reload::PLAN => Some(Self::Plan),
+            path if pool_of(path).is_some() => Some(Self::Backends),
             path => backend_of(path).map(|_| Self::Backend),
         }
     }
 
-    fn methods(self) -> &'static [&'static str] {
-        match self {
-            Self::Health | Self::Targets | Self::Metrics | Self::Status => &["GET", "HEAD"],
-            Self::Backend => &["PATCH"],
-        }
-    }
-
-    /// The same, as a field of the answer.
+    /// The methods it answers, as a field has them.
     fn allowed(self) -> &'static str {
         match self {
             Self::Health | Self::Targets | Self::Metrics | Self::Status => "GET, HEAD",
-            Self::Backend => "PATCH",
+            Self::Backend => "PATCH, DELETE",
+            Self::Backends | Self::AddServer | Self::Reload | Self::Plan => "POST",
+            Self::DeleteServer => "DELETE",
         }
     }
 
     fn refusal(self) -> &'static str {
         match self {
             Self::Health | Self::Targets | Self::Metrics | Self::Status => "this path answers GET",
-            Self::Backend => "this path answers PATCH; the status tells of every backend",
+            Self::Backend => {
+                "this path answers PATCH and DELETE; the status tells of every backend"
+            }
+            Self::Backends => "this path answers POST; the status tells of every backend",
+            Self::AddServer | Self::Reload | Self::Plan => "this path answers POST",
+            Self::DeleteServer => "this path answers DELETE",
         }
     }
+}
+
+/// What small balancers answer to a change. Whatever was wrong with it is a bad request there.
+fn simple(outcome: Result<Changed, Refused>, done: &str) -> Response {
+    let (status, answer) = match &outcome {
+        Ok(_) => (Status::OK, Simple { success: true, message: done, error: None }),
+        Err(Refused { status, message, .. }) => {
+            let status = match *status {
+                Status::NOT_FOUND | Status::CONFLICT | Status::UNPROCESSABLE_CONTENT => {
+                    Status::BAD_REQUEST
+                }
+                status => status,
+            };
+            (status, Simple { success: false, message, error: Some(message) })
+        }
+    };
+    Response::of(status, &answer)
 }
 
 /// Whether this process takes clients, for those who balance over several.
@@ -206,6 +271,15 @@ struct Health<'a> {
 }
 
 #[derive(Debug, Serialize)]
+struct Simple<'a> {
+    success: bool,
+    message: &'a str,
+    /// The same again, where every error has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
 struct Target<'a> {
     url: String,
     address: &'a str,
@@ -224,6 +298,7 @@ const JSON: &str = "application/json";
 
 #[cfg(test)]
 mod tests {
+    use super::super::asked;
     use super::super::snapshot::DRAINING;
     use super::super::snapshot::tests::{Fixed, sample};
     use super::*;
@@ -233,7 +308,7 @@ mod tests {
     fn response(head: &str, token: Option<&str>, snapshot: Snapshot) -> Response {
         let (_, request) = HeadReader::default().read(head.as_bytes()).unwrap();
         let gate = Gate::new(Vec::new(), token.map(|text| text.parse().unwrap()));
-        let mut balancer = Fixed { snapshot, asked: Vec::new() };
+        let mut balancer = Fixed { snapshot, ..Fixed::default() };
         Response::to(&request.unwrap(), &gate, &mut balancer, "me")
     }
 
@@ -336,7 +411,7 @@ mod tests {
             ("PATCH", token, body, 415),
             ("PATCH", &both, "{", 400),
             ("PATCH", &both, "{}", 422),
-            ("POST", &both, body, 405),
+            ("PUT", &both, body, 405),
             ("GET", &both, body, 405),
         ] {
             let (refused, asked) = ask(method, fields, body);
@@ -345,7 +420,7 @@ mod tests {
                 (code, Vec::new()),
                 "{method} {fields} {body}"
             );
-            assert_eq!(refused.fields.contains(&("Allow", "PATCH")), code == 405);
+            assert_eq!(refused.fields.contains(&("Allow", "PATCH, DELETE")), code == 405);
         }
         let (answer, asked) = ask("PATCH", &both, body);
         assert_eq!((asked.len(), asked[0].1.as_str()), (1, "me"));
@@ -353,6 +428,97 @@ mod tests {
         let said = json(&answer);
         assert_eq!((&said["pool"], &said["pool_available"]), (&"web".into(), &true.into()));
         assert_eq!(said["address"], "127.0.0.1:5001");
+    }
+
+    /// A request with this body of JSON, from somebody who knows the token.
+    fn send(line: &str, body: &str, balancer: &mut Fixed) -> Response {
+        let request = asked::tests::json(line, body);
+        Response::to(&request, &Gate::default(), balancer, "me")
+    }
+
+    #[test]
+    fn backends_come_and_go() {
+        let mut balancer = Fixed::default();
+        let body = r#"{"address":"127.0.0.1:5009","weight":3}"#;
+        let added = send("POST /api/v1/pools/web/backends", body, &mut balancer);
+        assert_eq!((added.status.code, &json(&added)["address"]), (201, &"127.0.0.1:5009".into()));
+        let removed = send("DELETE /api/v1/pools/web/backends/127.0.0.1:5009", "", &mut balancer);
+        assert_eq!(removed.status, Status::OK);
+        assert_eq!(balancer.members, ["web + 127.0.0.1:5009 me", "web - 127.0.0.1:5009 me"]);
+    }
+
+    #[test]
+    fn small_balancers_answer_in_words() {
+        let mut balancer = Fixed::default();
+        let body = r#"{"address":"127.0.0.1:5009"}"#;
+        let added = send("POST /addServer", body, &mut balancer);
+        let text = "{\"success\":true,\"message\":\"Server added successfully\"}\n";
+        assert_eq!((added.status.code, added.body.as_slice()), (200, text.as_bytes()));
+        let removed = send("DELETE /delete", body, &mut balancer);
+        let expected = json!({ "success": true, "message": "Server removed successfully" });
+        assert_eq!((removed.status.code, json(&removed)), (200, expected));
+        assert_eq!(balancer.members, ["- + 127.0.0.1:5009 me", "- - 127.0.0.1:5009 me"]);
+        for refusal in [Status::CONFLICT, Status::NOT_FOUND, Status::UNPROCESSABLE_CONTENT] {
+            balancer.refusal = Some(Refused::new(refusal, "no such thing"));
+            let refused = send("POST /addServer", body, &mut balancer);
+            let expected =
+                json!({ "success": false, "message": "no such thing", "error": "no such thing" });
+            assert_eq!((refused.status.code, json(&refused)), (400, expected));
+        }
+        let refused = send("DELETE /delete", "{}", &mut balancer);
+        assert_eq!((refused.status.code, &json(&refused)["success"]), (400, &false.into()));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_configuration_is_told_line_by_line() {
+        let error = crate::config::parse("a.toml", "[global]\nx = 1\ny = 2\n").unwrap_err();
+        let (mut balancer, rendered) = (Fixed::default(), error.to_string());
+        let expected = json!({ "changes": [] });
+        for (path, body) in [("reload", "{}"), ("plan", ""), ("plan", r#"{"name":"a","text":""}"#)]
+        {
+            let line = format!("POST /api/v1/{path}");
+            balancer.refusal = None;
+            assert_eq!(json(&send(&line, body, &mut balancer)), expected, "{line} {body}");
+            balancer.refusal = Some(error.clone().into());
+            let refused = send(&line, body, &mut balancer);
+            assert_eq!(refused.status, Status::UNPROCESSABLE_CONTENT);
+            let told = json(&refused);
+            assert_eq!(told["error"], "the configuration has 4 problems");
+            assert_eq!(told["rendered"], rendered);
+            let first = told["problems"][0].as_str().unwrap();
+            assert!(first.starts_with("a.toml:2:1: unknown key `x` in [global]; "), "{first}");
+        }
+    }
+
+    #[test]
+    fn every_change_needs_its_type_a_known_host_and_the_token() {
+        for line in [
+            "PATCH /api/v1/pools/web/backends/a:1",
+            "DELETE /api/v1/pools/web/backends/a:1",
+            "POST /api/v1/pools/web/backends",
+            "POST /addServer",
+            "DELETE /delete",
+            "POST /api/v1/reload",
+            "POST /api/v1/plan",
+        ] {
+            let body = r#"{"address":"a:1"}"#;
+            let gate = Gate::new(Vec::new(), Some("s3cret".parse().unwrap()));
+            let token = "Authorization: Bearer s3cret\r\n";
+            for (fields, host, code) in [
+                (token.to_owned(), "localhost", 415),
+                (format!("{token}Content-Type: text/plain\r\n"), "localhost", 415),
+                (format!("{token}Content-Type: multipart/form-data\r\n"), "localhost", 415),
+                ("Content-Type: application/json\r\n".to_owned(), "localhost", 401),
+                (format!("{token}Content-Type: application/json\r\n"), "evil.example", 403),
+            ] {
+                let request = asked::tests::request_to(host, line, &fields, body);
+                let mut balancer = Fixed::default();
+                let answer = Response::to(&request, &gate, &mut balancer, "me");
+                assert_eq!(answer.status.code, code, "{line} {fields}");
+                assert!(json(&answer)["error"].is_string());
+                assert!(balancer.asked.is_empty() && balancer.members.is_empty());
+            }
+        }
     }
 
     #[test]

@@ -329,17 +329,23 @@ pub(super) mod tests {
     pub(in crate::admin) struct Fixed {
         pub(in crate::admin) snapshot: Snapshot,
         pub(in crate::admin) asked: Vec<(Change, String)>,
+        pub(in crate::admin) members: Vec<String>,
+        pub(in crate::admin) refusal: Option<Refused>,
     }
 
     impl Default for Fixed {
         fn default() -> Self {
-            Self { snapshot: sample(), asked: Vec::new() }
+            Self { snapshot: sample(), asked: Vec::new(), members: Vec::new(), refusal: None }
         }
     }
 
     impl Fixed {
         fn first(&self) -> Backend {
             self.snapshot.pools[0].backends[0].clone()
+        }
+
+        fn unless_refused<T>(&self, answer: T) -> Result<T, Refused> {
+            self.refusal.clone().map_or(Ok(answer), Err)
         }
     }
 
@@ -354,23 +360,27 @@ pub(super) mod tests {
             Ok(Changed { pool: change.pool.clone(), pool_available: true, backend })
         }
 
-        fn add(&mut self, addition: &Addition, _: &str) -> Result<Changed, Refused> {
-            let pool = addition.pool.clone().unwrap_or_else(|| "web".to_owned());
+        fn add(&mut self, addition: &Addition, client: &str) -> Result<Changed, Refused> {
             let address = addition.backend.address.to_string();
-            Ok(Changed { pool, pool_available: true, backend: Backend { address, ..self.first() } })
+            let pool = addition.pool.as_deref().unwrap_or("-");
+            self.members.push(format!("{pool} + {address} {client}"));
+            let backend = Backend { address, ..self.first() };
+            self.unless_refused(Changed { pool: pool.to_owned(), pool_available: true, backend })
         }
 
-        fn remove(&mut self, removal: &Removal, _: &str) -> Result<Changed, Refused> {
-            let pool = removal.pool.clone().unwrap_or_else(|| "web".to_owned());
-            Ok(Changed { pool, pool_available: true, backend: self.first() })
+        fn remove(&mut self, removal: &Removal, client: &str) -> Result<Changed, Refused> {
+            let pool = removal.pool.as_deref().unwrap_or("-");
+            self.members.push(format!("{pool} - {} {client}", removal.address));
+            let backend = self.first();
+            self.unless_refused(Changed { pool: pool.to_owned(), pool_available: true, backend })
         }
 
         fn reload(&mut self, _: &str) -> Result<Plan, Refused> {
-            Ok(Plan::default())
+            self.unless_refused(Plan::default())
         }
 
         fn plan(&self, _: Option<&Proposal>) -> Result<Plan, Refused> {
-            Ok(Plan::default())
+            self.unless_refused(Plan::default())
         }
     }
 

@@ -219,12 +219,12 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
         return Err("this is a directory; give the path of a file in it with -c".to_owned());
     }
     let mut bytes = Vec::new();
-    let limit = LARGEST + 1;
+    let limit = LARGEST_FILE + 1;
     file.take(limit).read_to_end(&mut bytes).map_err(because)?;
     if u64::try_from(bytes.len()).is_ok_and(|read| read == limit) {
         return Err(format!(
             "the file is larger than {} KiB, which no configuration needs; is it the right one?",
-            LARGEST / 1024
+            LARGEST_FILE / 1024
         ));
     }
     Ok(bytes)
@@ -245,4 +245,4 @@ fn not_utf8(file_name: &str, error: &std::string::FromUtf8Error) -> LoadError {
 }
 
 /// In bytes. Ten thousand backends take half of it.
-const LARGEST: u64 = 1024 * 1024;
+pub const LARGEST_FILE: u64 = 1024 * 1024;

@@ -8,6 +8,7 @@
 //! A `Config` holds what was asked for and nothing that runs: no sockets, no resolved names. The
 //! defaults stand in the `Default` impls of this file, of `pool` and of `health`, nowhere else.
 
+mod addition;
 mod address;
 mod admin;
 mod amendments;
@@ -42,6 +43,7 @@ mod token;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use addition::Unfit;
 pub use address::{BackendAddress, BindAddress};
 pub use admin::{Admin, read_token};
 pub use amendments::{Amendments, Wanted};
@@ -50,7 +52,7 @@ pub use choice::{LOG_FORMATS, balance_by_name, log_format_by_name};
 pub use diff::{Action, Difference, Item, Subject, difference};
 pub use duration::parse_duration;
 pub use health::{Agent, Check, Health, HttpCheck, Initial};
-pub use load::{LoadError, Loaded, Mention, load, parse};
+pub use load::{LARGEST_FILE, LoadError, Loaded, Mention, load, parse};
 pub use nearest::nearest;
 pub use network::Network;
 pub use pool::{Backend, OnDown, OnUnavailable, Policy, Pool, ProxyVersion, Timing};

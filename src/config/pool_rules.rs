@@ -184,6 +184,6 @@ fn check_source(draft: &PoolDraft, report: &mut Report) {
     }
 }
 
-const MOST_BACKENDS: usize = 10_000;
+pub(super) const MOST_BACKENDS: usize = 10_000;
 
 const MOST_SOURCES: usize = 256;

@@ -59,6 +59,8 @@ pub struct Status {
 impl Status {
     /// The request was answered.
     pub const OK: Self = Self::new(200, "OK");
+    /// What was asked for is there now.
+    pub const CREATED: Self = Self::new(201, "Created");
     /// The request is malformed or contradicts itself.
     pub const BAD_REQUEST: Self = Self::new(400, "Bad Request");
     /// The request lacks a valid token.
@@ -69,6 +71,8 @@ impl Status {
     pub const NOT_FOUND: Self = Self::new(404, "Not Found");
     /// Something is there, for another method.
     pub const METHOD_NOT_ALLOWED: Self = Self::new(405, "Method Not Allowed");
+    /// What is asked for does not go with what is there.
+    pub const CONFLICT: Self = Self::new(409, "Conflict");
     /// The body is over a limit.
     pub const CONTENT_TOO_LARGE: Self = Self::new(413, "Content Too Large");
     /// The body is of a kind that is not taken.

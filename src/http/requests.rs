@@ -54,9 +54,22 @@ impl Requests {
     /// Takes bytes from the front of `input`, at most to the end of one request, and returns how
     /// many. At least one is taken whenever there is input.
     pub fn read(&mut self, input: &[u8]) -> (usize, Arrival) {
+        let most_body = self.most_body;
+        self.read_by(input, |_| most_body)
+    }
+
+    /// The same, but `most_body` says how much payload a request may have whose head has come.
+    pub fn read_by(
+        &mut self,
+        input: &[u8],
+        most_body: impl FnOnce(&Request) -> u64,
+    ) -> (usize, Arrival) {
         match mem::replace(&mut self.state, State::Broken) {
             State::Head(mut head) => match head.read(input) {
-                Ok((taken, Some(request))) => (taken, self.begin(request)),
+                Ok((taken, Some(request))) => {
+                    let most_body = most_body(&request);
+                    (taken, self.begin(request, most_body))
+                }
                 Ok((taken, None)) => {
                     self.state = State::Head(head);
                     (taken, Arrival::Nothing)
@@ -71,7 +84,7 @@ impl Requests {
     }
 
     /// The head of a request is complete.
-    fn begin(&mut self, request: Request) -> Arrival {
+    fn begin(&mut self, request: Request, most_body: u64) -> Arrival {
         if request.method == "CONNECT" {
             // Any success would turn the connection into a tunnel.
             return Arrival::Refused { refusal: Refusal::Tunnel, is_head: false };
@@ -81,12 +94,12 @@ impl Requests {
                 self.state = State::Head(HeadReader::default());
                 return Arrival::Request(Box::new(request));
             }
-            Framing::Length(length) if length > self.most_body => return too_large(&request),
+            Framing::Length(length) if length > most_body => return too_large(&request),
             Framing::Length(_) | Framing::Chunked => {}
         }
         let awaits_continue = request.awaits_continue();
         let body = BodyReader::new(request.framing);
-        self.state = State::Body { request: Box::new(request), body, room: self.most_body };
+        self.state = State::Body { request: Box::new(request), body, room: most_body };
         if awaits_continue { Arrival::AwaitsContinue } else { Arrival::Nothing }
     }
 

@@ -101,7 +101,7 @@ impl Admin {
             while self.clients.len() < MOST_CLIENTS && acceptor.is_ready(now) {
                 match acceptor.accept(now) {
                     Accepted::Client(socket, peer) => {
-                        let conversation = Conversation::new(peer.to_string());
+                        let conversation = Conversation::new(peer.to_string(), self.gate.clone());
                         self.clients.admit(socket, conversation, Duration::ZERO, (now, registry));
                     }
                     Accepted::Failed => {}
