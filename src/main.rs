@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use evenkeel::admin::change::{WantedState, Wishes};
 use evenkeel::admin::{self, Changed, Snapshot};
 use evenkeel::answer::{Answerer, HttpAnswer, LineAnswer};
 use evenkeel::cli::{self, Check, Command, Demo, Run, Source, Status, TestBackend, Wait, Wish};
-use evenkeel::config::{self, Complaint, Config, LoadError, LogFormat};
+use evenkeel::config::{self, Complaint, Config, LoadError, LogFormat, state_file};
 use evenkeel::demo::{self, DemoError};
 use evenkeel::logging;
 use evenkeel::reactor::{self, Door, Ending, Question, Reactor, StartError};
@@ -81,9 +82,24 @@ fn examine(check: &Check) -> Result<Ending, Failure> {
             warnings.push(Complaint::new(message, cure).at(name.span.clone()).as_warning());
         }
     }
+    let kept = loaded.config.global.state_file.as_deref().map(examine_kept).transpose()?;
     let _ = write!(io::stderr(), "{}", loaded.render(&warnings));
-    let _ = writeln!(io::stdout(), "{}", loaded.summary());
+    let _ = write!(io::stdout(), "{}\n{}", loaded.summary(), kept.unwrap_or_default());
     Ok(Ending::Drained)
+}
+
+/// What is kept of changes made at run time, in a line if there is any.
+fn examine_kept(path: &Path) -> Result<String, Failure> {
+    let kept = state_file::load(path)?;
+    if let Some(complaint) = state_file::obstacle(path) {
+        let _ = writeln!(io::stderr(), "warning: {complaint}");
+    }
+    let path = path.display();
+    Ok(match kept.len() {
+        0 => String::new(),
+        1 => format!("{path}: 1 backend was changed at run time\n"),
+        number => format!("{path}: {number} backends were changed at run time\n"),
+    })
 }
 
 fn show(demo: &Demo) -> Result<Ending, Failure> {

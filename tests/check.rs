@@ -48,6 +48,40 @@ fn every_expectation_has_its_file() {
 }
 
 #[test]
+fn a_state_file_is_looked_at_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let file = format!(
+        "[global]\nstate_file = '{}'\n[listener.web]\nbind = ':3030'\n[pool.web]\n\
+         backends = ['127.0.0.1:5001']\n",
+        state.display()
+    );
+    std::fs::write(folder.path().join("x.toml"), file).unwrap();
+    let look = || {
+        let Output { status, stdout, stderr } = check(folder.path(), &["check", "-c", "x.toml"]);
+        (status.code(), text(&stdout), text(&stderr))
+    };
+    let fine = "x.toml: fine (1 listener, 1 pool, 1 backend)\n".to_owned();
+    assert_eq!(look(), (Some(0), fine.clone(), String::new()), "there is none yet");
+    let kept = r#"{"evenkeel_state":1,"pools":{"web":[{"address":"127.0.0.1:5001","weight":2}]}}"#;
+    std::fs::write(&state, kept).unwrap();
+    let line = format!("{}: 1 backend was changed at run time\n", state.display());
+    assert_eq!(look(), (Some(0), fine + &line, String::new()));
+    std::fs::write(&state, "stray\n").unwrap();
+    let (code, shown, errors) = look();
+    assert_eq!((code, shown.as_str()), (Some(3), ""));
+    assert!(errors.contains("is no state file of evenkeel") && errors.contains("move it away"));
+    std::fs::remove_file(&state).unwrap();
+    let moved = format!("{}/none/state", folder.path().display());
+    let file = std::fs::read_to_string(folder.path().join("x.toml")).unwrap();
+    let file = file.replace(&*state.to_string_lossy(), &moved);
+    std::fs::write(folder.path().join("x.toml"), file).unwrap();
+    let (code, _, errors) = look();
+    assert!(code == Some(0) && errors.starts_with("warning: changes made at"), "{errors}");
+    assert!(errors.contains("make its folder"), "{errors}");
+}
+
+#[test]
 fn a_good_file_is_fine() {
     let directory = tempfile::tempdir().unwrap();
     let file = "

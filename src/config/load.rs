@@ -1,6 +1,7 @@
 //! Reading a configuration file: bytes, text, document, draft, configuration.
 //!
-//! Besides `admin.rs`, which reads a token, the only file of `config` that touches the file system.
+//! Besides `admin.rs`, which reads a token, and `state_file.rs`, the only file of `config` that
+//! touches the file system.
 //! A file that cannot be read and one that says something wrong are both a [`LoadError`], which
 //! prints everything there is to say.
 

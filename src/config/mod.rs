@@ -36,6 +36,7 @@ mod problem;
 mod section;
 mod semantics;
 mod spelling;
+pub mod state_file;
 mod status;
 mod syntax;
 mod token;
