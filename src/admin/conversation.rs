@@ -1,7 +1,7 @@
 //! One client of the admin address: its requests, answered in their order.
 //!
-//! A request that has come as a whole is kept until the owner of the running state answers it;
-//! nothing behind it is looked at before that. So a client that sends many requests at once has
+//! A request that has come as a whole is kept until the owner of the running state answers it, in
+//! as many parts as that takes; nothing behind it is looked at before that. So a client that sends many requests at once has
 //! one answer in memory at a time. What cannot be understood is answered here, and ends it all.
 
 use std::mem;
@@ -49,12 +49,21 @@ impl Conversation {
         balancer: &mut impl Balancer,
         output: &mut Vec<u8>,
     ) -> Next {
-        let State::Asking(request) = mem::replace(&mut self.state, State::Closed) else {
-            return Next::Close;
+        let (mut response, manner) = match mem::replace(&mut self.state, State::Closed) {
+            State::Asking(request) => {
+                let response = Response::to(&request, gate, balancer, &self.client);
+                let is_head = request.method == "HEAD";
+                (Box::new(response), Manner { persistence: request.persistence, is_head })
+            }
+            State::Answering(response, manner) => (response, manner),
+            State::Listening | State::Closed => return Next::Close,
         };
-        let response = Response::to(&request, gate, balancer, &self.client);
-        send(&response, request.persistence, request.method == "HEAD", output);
-        if request.persistence == Persistence::Close {
+        if !response.go_on(balancer) {
+            self.state = State::Answering(response, manner);
+            return Next::Ask;
+        }
+        send(&response, manner, output);
+        if manner.persistence == Persistence::Close {
             return Next::Close;
         }
         self.state = State::Listening;
@@ -74,7 +83,7 @@ impl Conversation {
                 Arrival::Request(request) => self.state = State::Asking(request),
                 Arrival::Refused { refusal, is_head } => {
                     let response = Response::to_refused(refusal);
-                    send(&response, Persistence::Close, is_head, output);
+                    send(&response, Manner { persistence: Persistence::Close, is_head }, output);
                     self.state = State::Closed;
                 }
             }
@@ -82,7 +91,7 @@ impl Conversation {
         match self.state {
             State::Listening if self.ended => Next::Close,
             State::Listening => Next::Continue,
-            State::Asking(_) => {
+            State::Asking(_) | State::Answering(_, _) => {
                 self.backlog.keep(rest);
                 Next::Ask
             }
@@ -95,7 +104,7 @@ impl Answer for Conversation {
     fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> Next {
         match self.state {
             State::Listening => self.listen(input, output),
-            State::Asking(_) => {
+            State::Asking(_) | State::Answering(_, _) => {
                 self.backlog.keep(input);
                 Next::Ask
             }
@@ -116,16 +125,25 @@ enum State {
     Listening,
     /// A request waits for its answer.
     Asking(Box<Request>),
+    /// There is more to come of its answer before that can be sent.
+    Answering(Box<Response>, Manner),
     /// The last answer is out.
     Closed,
 }
 
-fn send(response: &Response, persistence: Persistence, is_head: bool, output: &mut Vec<u8>) {
+/// How an answer is sent.
+#[derive(Debug, Clone, Copy)]
+struct Manner {
+    persistence: Persistence,
+    is_head: bool,
+}
+
+fn send(response: &Response, manner: Manner, output: &mut Vec<u8>) {
     let reply = response.as_reply();
-    if is_head {
-        reply.head(persistence, output);
+    if manner.is_head {
+        reply.head(manner.persistence, output);
     } else {
-        reply.whole(persistence, output);
+        reply.whole(manner.persistence, output);
     }
 }
 
@@ -166,7 +184,7 @@ mod tests {
                     Next::Ask => {
                         let before = sent.len();
                         let next = conversation.answer(gate, &mut Fixed::default(), &mut sent);
-                        assert!(sent.len() > before);
+                        assert_eq!(sent.len() > before, next != Next::Ask);
                         next
                     }
                     Next::Again => conversation.receive(&[], &mut sent),

@@ -1,83 +1,207 @@
-//! A snapshot in the text format of Prometheus, version 0.0.4.
+//! The running state in the text format of Prometheus, version 0.0.4.
 //!
 //! Every family has its HELP and TYPE once, above all its samples. Labels are bounded by the
-//! configuration: listeners, pools and their backends, and the fixed list of reasons.
+//! configuration: listeners, pools and their backends, and fixed lists of reasons and bounds.
+//! What has one sample for each backend is written backend by backend, each family in a place of
+//! its own, so that it can be done a part at a time; in the end the families are joined.
 
 use std::fmt::{self, Display, Write};
 
-use super::snapshot::Snapshot;
+use super::overview::Figures;
+use super::snapshot::{Listener, Pool, Snapshot, Waits};
+use crate::measure::Histogram;
 
-/// The whole exposition.
-#[must_use]
-pub fn write(snapshot: &Snapshot) -> String {
-    let mut text = Text::default();
-    connections(snapshot, &mut text);
-    bytes(snapshot, &mut text);
-    backends(snapshot, &mut text);
-    let checks = &snapshot.health_checks;
-    text.family("health_checks_total", COUNTER, "Results of health checks.");
-    text.sample(&[("result", "passed")], checks.passed);
-    text.sample(&[("result", "failed")], checks.failed);
-    let what = "Time for which accepting was paused for want of descriptors or memory.";
-    text.family("accept_paused_seconds_total", COUNTER, what);
-    text.sample(&[], snapshot.accept_paused_seconds);
-    text.family("build_info", GAUGE, "What is running; always 1.");
-    text.sample(&[("version", &snapshot.version)], 1);
-    text.written
+/// An exposition that is being written.
+#[derive(Debug)]
+pub struct Exposition {
+    whole: Text,
+    families: std::vec::IntoIter<Text>,
 }
 
-fn connections(snapshot: &Snapshot, text: &mut Text) {
-    text.family("connections_active", GAUGE, "Connections of clients now.");
-    for listener in &snapshot.listeners {
-        text.sample(&[("listener", &listener.name)], listener.active);
+impl Exposition {
+    /// All but what there is to tell of each backend.
+    #[must_use]
+    pub fn new(overview: &Snapshot) -> Self {
+        let mut text = Text::default();
+        connections(overview, &mut text);
+        pools(&overview.pools, &mut text);
+        let checks = &overview.health_checks;
+        text.family("health_checks_total", COUNTER, "Results of health checks.");
+        text.sample(&[("result", "passed")], checks.passed);
+        text.sample(&[("result", "failed")], checks.failed);
+        let what = "Time for which accepting was paused for want of descriptors or memory.";
+        text.family("accept_paused_seconds_total", COUNTER, what);
+        text.sample(&[], overview.accept_paused_seconds);
+        let what = "How long it has been running.";
+        text.family("uptime_seconds", GAUGE, what);
+        text.sample(&[], Seconds(overview.uptime_milliseconds));
+        text.family("build_info", GAUGE, "What is running; always 1.");
+        text.sample(&[("version", &overview.version)], 1);
+        Self { whole: text, families: Vec::new().into_iter() }
     }
-    text.family("connections_total", COUNTER, "Connections accepted from clients.");
-    for listener in &snapshot.listeners {
-        text.sample(&[("listener", &listener.name)], listener.total);
+
+    /// The same, and the beginnings of what is told of each backend.
+    #[must_use]
+    pub fn with_backends(self) -> Self {
+        let families = FAMILIES.map(|Family { name, kind, help, .. }| {
+            let mut text = Text::default();
+            text.family(name, kind, help);
+            text
+        });
+        Self { families: Vec::from(families).into_iter(), ..self }
+    }
+
+    /// Tells of one more backend.
+    pub fn add(&mut self, figures: &Figures<'_>) {
+        let mut labels = String::from("{pool=\"");
+        escape(figures.pool, &mut labels);
+        labels.push_str("\",backend=\"");
+        escape(figures.address, &mut labels);
+        labels.push('"');
+        for (text, family) in self.families.as_mut_slice().iter_mut().zip(&FAMILIES) {
+            match family.values {
+                Values::One(value) => text.labelled(&labels, value(figures)),
+                Values::Waits => text.waits(&labels, &figures.waits),
+            }
+        }
+    }
+
+    /// Joins one more of the families to the whole, which comes after the last one.
+    pub fn join(&mut self) -> Option<Vec<u8>> {
+        if let Some(family) = self.families.next() {
+            self.whole.written.push_str(&family.written);
+        }
+        (self.families.len() == 0).then(|| std::mem::take(&mut self.whole.written).into())
+    }
+}
+
+fn connections(overview: &Snapshot, text: &mut Text) {
+    let mut family = |name, kind, help, value: fn(&Listener) -> u64| {
+        text.family(name, kind, help);
+        for listener in &overview.listeners {
+            text.sample(&[("listener", &listener.name)], value(listener));
+        }
+    };
+    let what = "Connections of clients now.";
+    family("connections_active", GAUGE, what, |listener| listener.active);
+    let what = "Connections accepted from clients.";
+    family("connections_total", COUNTER, what, |listener| listener.total);
+    let what = "Bytes that clients sent and backends took.";
+    family("bytes_received_total", COUNTER, what, |listener| listener.bytes_received);
+    let what = "Bytes that backends sent and clients took.";
+    family("bytes_sent_total", COUNTER, what, |listener| listener.bytes_sent);
+    let what = "Connections that the listener may have at one time, where it has a limit.";
+    text.family("listener_connections_limit", GAUGE, what);
+    for listener in &overview.listeners {
+        if let Some(limit) = listener.limit {
+            text.sample(&[("listener", &listener.name)], limit);
+        }
+    }
+    let what = "How long connections lasted that have ended.";
+    text.family("connection_duration_seconds", HISTOGRAM, what);
+    for listener in &overview.listeners {
+        text.histogram(("listener", &listener.name), listener.lives.as_ref());
     }
     let what = "Connections that ended, by the reason that access lines name.";
     text.family("connections_ended_total", COUNTER, what);
-    for (reason, count) in &snapshot.connections.ended {
+    for (reason, count) in &overview.connections.ended {
         text.sample(&[("reason", reason)], count);
     }
+    text.family("connections_limit", GAUGE, "Connections there may be at one time.");
+    text.sample(&[], overview.connections.limit);
 }
 
-fn bytes(snapshot: &Snapshot, text: &mut Text) {
-    text.family("bytes_received_total", COUNTER, "Bytes that clients sent and backends took.");
-    for listener in &snapshot.listeners {
-        text.sample(&[("listener", &listener.name)], listener.bytes_received);
-    }
-    text.family("bytes_sent_total", COUNTER, "Bytes that backends sent and clients took.");
-    for listener in &snapshot.listeners {
-        text.sample(&[("listener", &listener.name)], listener.bytes_sent);
-    }
-}
-
-fn backends(snapshot: &Snapshot, text: &mut Text) {
-    let mut family = |name, kind, what, value: fn(&super::snapshot::Backend) -> u64| {
-        text.family(name, kind, what);
-        for (pool, backend) in snapshot.backends() {
-            text.sample(&[("pool", &pool.name), ("backend", &backend.address)], value(backend));
+fn pools(pools: &[Pool], text: &mut Text) {
+    let mut family = |name, help, value: fn(&Pool) -> u64| {
+        text.family(name, GAUGE, help);
+        for pool in pools {
+            text.sample(&[("pool", &pool.name)], value(pool));
         }
     };
-    let what = "Whether a backend is in rotation: 1 in state up, 0 in any other.";
-    family("backend_up", GAUGE, what, |backend| backend.is_healthy().into());
-    let what = "The weight of a backend.";
-    family("backend_weight", GAUGE, what, |backend| backend.weight.into());
-    let what = "Connects to a backend that failed at every address.";
-    family("backend_connect_failures_total", COUNTER, what, |backend| backend.connect_failures);
-    let what = "How often health checks turned a backend up or down.";
-    family("health_transitions_total", COUNTER, what, |backend| backend.health_transitions);
-    let what = "Time that connections of a backend have waited, by what for.";
-    text.family("backend_wait_seconds_total", COUNTER, what);
-    for (pool, backend) in snapshot.backends() {
-        for (reason, waited) in backend.waits_ms.all() {
-            let labels =
-                [("pool", &*pool.name), ("backend", &*backend.address), ("reason", reason)];
-            text.sample(&labels, Seconds(waited));
-        }
+    let what = "Whether any backend of the pool could serve.";
+    family("pool_available", what, |pool| pool.available.into());
+    family("pool_backends", "Backends of the pool.", |pool| pool.targets);
+    family("pool_backends_up", "Backends of the pool in state up.", |pool| pool.healthy);
+    let what = "Clients that wait in line for a backend now.";
+    family("pool_queue_clients", what, |pool| pool.waiting);
+    let what = "Time that clients have waited in line for a backend.";
+    text.family("pool_queue_seconds_total", COUNTER, what);
+    for pool in pools {
+        text.sample(&[("pool", &pool.name)], Seconds(pool.queue_ms));
+    }
+    let what = "Time that connections of a pool have waited, by what for.";
+    text.family("pool_wait_seconds_total", COUNTER, what);
+    for pool in pools {
+        let mut labels = String::from("{pool=\"");
+        escape(&pool.name, &mut labels);
+        labels.push('"');
+        text.waits(&labels, &pool.waits_ms);
+    }
+    let what = "How long connects to backends took that succeeded.";
+    text.family("backend_connect_seconds", HISTOGRAM, what);
+    for pool in pools {
+        text.histogram(("pool", &pool.name), pool.connects.as_ref());
     }
 }
+
+/// What there is to tell of each backend.
+struct Family {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    values: Values,
+}
+
+enum Values {
+    One(fn(&Figures<'_>) -> u64),
+    /// One for each reason.
+    Waits,
+}
+
+const FAMILIES: [Family; 7] = [
+    Family {
+        name: "backend_up",
+        kind: GAUGE,
+        help: "Whether a backend is in rotation: 1 in state up, 0 in any other.",
+        values: Values::One(|backend| backend.is_up.into()),
+    },
+    Family {
+        name: "backend_weight",
+        kind: GAUGE,
+        help: "The weight of a backend.",
+        values: Values::One(|backend| backend.weight.into()),
+    },
+    Family {
+        name: "backend_connections_active",
+        kind: GAUGE,
+        help: "Connections to a backend now, those being made included.",
+        values: Values::One(|backend| backend.active),
+    },
+    Family {
+        name: "backend_connections_total",
+        kind: COUNTER,
+        help: "Connections made to a backend.",
+        values: Values::One(|backend| backend.total),
+    },
+    Family {
+        name: "backend_connect_failures_total",
+        kind: COUNTER,
+        help: "Connects to a backend that failed at every address.",
+        values: Values::One(|backend| backend.connect_failures),
+    },
+    Family {
+        name: "health_transitions_total",
+        kind: COUNTER,
+        help: "How often health checks turned a backend up or down.",
+        values: Values::One(|backend| backend.health_transitions),
+    },
+    Family {
+        name: "backend_wait_seconds_total",
+        kind: COUNTER,
+        help: "Time that connections of a backend have waited, by what for.",
+        values: Values::Waits,
+    },
+];
 
 /// Milliseconds, written in seconds.
 struct Seconds(u64);
@@ -104,11 +228,16 @@ impl Text {
     }
 
     fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.written.extend([PREFIX, self.family]);
+        self.part("", labels, value);
+    }
+
+    /// One sample of a family that has several, told apart by how their names end.
+    fn part(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.written.extend([PREFIX, self.family, ending]);
         for (index, (name, value)) in labels.iter().enumerate() {
             self.written.push_str(if index == 0 { "{" } else { "," });
             self.written.extend([*name, "=\""]);
-            self.escape(value);
+            escape(value, &mut self.written);
             self.written.push('"');
         }
         self.written.push_str(if labels.is_empty() { " " } else { "} " });
@@ -116,14 +245,42 @@ impl Text {
         let _ = writeln!(self.written, "{value}");
     }
 
-    fn escape(&mut self, value: &str) {
-        for letter in value.chars() {
-            match letter {
-                '\\' => self.written.push_str("\\\\"),
-                '"' => self.written.push_str("\\\""),
-                '\n' => self.written.push_str("\\n"),
-                other => self.written.push(other),
-            }
+    /// One sample whose labels are written already, but for the end.
+    fn labelled(&mut self, labels: &str, value: impl Display) {
+        self.written.extend([PREFIX, self.family, labels, "} "]);
+        let _ = writeln!(self.written, "{value}");
+    }
+
+    fn waits(&mut self, labels: &str, waits: &Waits) {
+        for (reason, waited) in waits.all() {
+            self.written.extend([PREFIX, self.family, labels, ",reason=\"", reason, "\"} "]);
+            let _ = writeln!(self.written, "{}", Seconds(waited));
+        }
+    }
+
+    /// All buckets, their sum and their count; nothing where nothing is counted.
+    fn histogram(&mut self, label: (&str, &str), histogram: Option<&Histogram>) {
+        let Some(histogram) = histogram else { return };
+        let count = histogram.count();
+        for (bound, within) in histogram.buckets().chain([("+Inf", count)]) {
+            self.part("_bucket", &[label, ("le", bound)], within);
+        }
+        self.part("_sum", &[label], histogram.seconds());
+        self.part("_count", &[label], count);
+    }
+}
+
+fn escape(value: &str, written: &mut String) {
+    if !value.contains(['\\', '"', '\n']) {
+        written.push_str(value);
+        return;
+    }
+    for letter in value.chars() {
+        match letter {
+            '\\' => written.push_str("\\\\"),
+            '"' => written.push_str("\\\""),
+            '\n' => written.push_str("\\n"),
+            other => written.push(other),
         }
     }
 }
@@ -134,42 +291,96 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 const PREFIX: &str = "evenkeel_";
 const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
+const HISTOGRAM: &str = "histogram";
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::time::Duration;
+
+    use super::super::snapshot::Backend;
     use super::super::snapshot::tests::sample;
     use super::*;
 
+    fn write(snapshot: &Snapshot) -> String {
+        let mut exposition = Exposition::new(snapshot).with_backends();
+        for (pool, backend) in snapshot.backends() {
+            exposition.add(&figures(pool, backend));
+        }
+        let whole = std::iter::repeat_with(|| exposition.join()).flatten().next().unwrap();
+        String::from_utf8(whole).unwrap()
+    }
+
+    pub(in crate::admin) fn figures<'a>(pool: &'a Pool, backend: &'a Backend) -> Figures<'a> {
+        Figures {
+            pool: &pool.name,
+            address: &backend.address,
+            is_up: backend.is_healthy(),
+            weight: backend.weight,
+            active: backend.active,
+            total: backend.total,
+            connect_failures: backend.connect_failures,
+            health_transitions: backend.health_transitions,
+            waits: backend.waits_ms,
+        }
+    }
+
     #[test]
     fn every_number_of_the_snapshot_has_its_sample() {
-        let text = write(&sample());
+        let mut snapshot = sample();
+        let mut connects = Histogram::of_connects();
+        connects.observe(Duration::from_millis(2));
+        snapshot.pools[0].connects = Some(connects);
+        snapshot.listeners[0].lives = Some(Histogram::of_lives());
+        snapshot.listeners[0].limit = Some(50);
+        let text = write(&snapshot);
         for line in [
-            "evenkeel_connections_active{listener=\"web\"} 2",
-            "evenkeel_connections_total{listener=\"web\"} 14",
-            "evenkeel_connections_ended_total{reason=\"client closed\"} 12",
-            "evenkeel_connections_ended_total{reason=\"idle timeout\"} 0",
-            "evenkeel_bytes_received_total{listener=\"web\"} 10",
-            "evenkeel_bytes_sent_total{listener=\"web\"} 20",
-            "evenkeel_backend_up{pool=\"web\",backend=\"127.0.0.1:5001\"} 1",
-            "evenkeel_backend_up{pool=\"web\",backend=\"127.0.0.1:5002\"} 0",
-            "evenkeel_backend_weight{pool=\"web\",backend=\"127.0.0.1:5001\"} 2",
-            "evenkeel_backend_connect_failures_total{pool=\"web\",backend=\"127.0.0.1:5001\"} 3",
-            "evenkeel_health_transitions_total{pool=\"web\",backend=\"127.0.0.1:5001\"} 2",
-            "evenkeel_backend_wait_seconds_total\
+            "connections_active{listener=\"web\"} 2",
+            "connections_total{listener=\"web\"} 14",
+            "connections_limit 1000",
+            "listener_connections_limit{listener=\"web\"} 50",
+            "connections_ended_total{reason=\"client closed\"} 12",
+            "connections_ended_total{reason=\"idle timeout\"} 0",
+            "connection_duration_seconds_bucket{listener=\"web\",le=\"0.001\"} 0",
+            "connection_duration_seconds_count{listener=\"web\"} 0",
+            "bytes_received_total{listener=\"web\"} 10",
+            "bytes_sent_total{listener=\"web\"} 20",
+            "pool_available{pool=\"web\"} 1",
+            "pool_backends{pool=\"web\"} 2",
+            "pool_backends_up{pool=\"web\"} 1",
+            "pool_queue_clients{pool=\"web\"} 0",
+            "pool_queue_seconds_total{pool=\"web\"} 0.040",
+            "pool_wait_seconds_total{pool=\"web\",reason=\"backend_send\"} 0.500",
+            "backend_connect_seconds_bucket{pool=\"web\",le=\"0.001\"} 0",
+            "backend_connect_seconds_bucket{pool=\"web\",le=\"0.0025\"} 1",
+            "backend_connect_seconds_bucket{pool=\"web\",le=\"+Inf\"} 1",
+            "backend_connect_seconds_sum{pool=\"web\"} 0.002",
+            "backend_connect_seconds_count{pool=\"web\"} 1",
+            "backend_up{pool=\"web\",backend=\"127.0.0.1:5001\"} 1",
+            "backend_up{pool=\"web\",backend=\"127.0.0.1:5002\"} 0",
+            "backend_weight{pool=\"web\",backend=\"127.0.0.1:5001\"} 2",
+            "backend_connections_active{pool=\"web\",backend=\"127.0.0.1:5001\"} 1",
+            "backend_connections_total{pool=\"web\",backend=\"127.0.0.1:5001\"} 7",
+            "backend_connect_failures_total{pool=\"web\",backend=\"127.0.0.1:5001\"} 3",
+            "backend_wait_seconds_total\
              {pool=\"web\",backend=\"127.0.0.1:5001\",reason=\"client_send\"} 1.500",
-            "evenkeel_health_checks_total{result=\"passed\"} 5",
-            "evenkeel_health_checks_total{result=\"failed\"} 6",
-            "evenkeel_accept_paused_seconds_total 1.5",
-            "evenkeel_build_info{version=\"0.1.0\"} 1",
+            "health_transitions_total{pool=\"web\",backend=\"127.0.0.1:5001\"} 2",
+            "health_checks_total{result=\"passed\"} 5",
+            "health_checks_total{result=\"failed\"} 6",
+            "accept_paused_seconds_total 1.5",
+            "uptime_seconds 61.250",
+            "build_info{version=\"0.1.0\"} 1",
         ] {
+            let line = [PREFIX, line].concat();
             assert!(text.lines().any(|written| written == line), "{line}\n{text}");
         }
     }
 
     #[test]
     fn every_family_is_announced_once_and_right_above_its_samples() {
-        let text = write(&sample());
-        let (mut current, mut seen) = (String::new(), Vec::new());
+        let mut snapshot = sample();
+        snapshot.pools[0].connects = Some(Histogram::of_connects());
+        let text = write(&snapshot);
+        let (mut current, mut kind, mut seen) = (String::new(), String::new(), Vec::new());
         for line in text.lines() {
             let mut words = line.split(' ');
             match (words.next(), words.next()) {
@@ -180,14 +391,20 @@ mod tests {
                 }
                 (Some("#"), Some("TYPE")) => {
                     assert_eq!(words.next(), Some(&*current));
-                    let is_counter = words.next() == Some(COUNTER);
-                    assert_eq!(is_counter, current.ends_with("_total"), "{current}");
+                    words.next().unwrap().clone_into(&mut kind);
+                    assert_eq!(kind == COUNTER, current.ends_with("_total"), "{current}");
                 }
-                (Some(name), _) => assert_eq!(name.split('{').next(), Some(&*current)),
+                (Some(name), _) => {
+                    let name = name.split('{').next().unwrap();
+                    let ending = name.strip_prefix(&*current).unwrap();
+                    let parts: &[&str] =
+                        if kind == HISTOGRAM { &["_bucket", "_sum", "_count"] } else { &[""] };
+                    assert!(parts.contains(&ending), "{name} in {current}");
+                }
                 (None, _) => panic!("an empty line"),
             }
         }
-        assert_eq!(seen.len(), 13);
+        assert_eq!(seen.len(), 26);
     }
 
     #[test]
@@ -197,5 +414,12 @@ mod tests {
         let text = write(&snapshot);
         let line = "evenkeel_backend_up{pool=\"web\",backend=\"unix:/a\\\"b\\\\c\\nd\"} 1";
         assert!(text.lines().any(|written| written == line), "{text}");
+    }
+
+    #[test]
+    fn backends_can_be_left_out() {
+        let mut exposition = Exposition::new(&sample());
+        let text = String::from_utf8(exposition.join().unwrap()).unwrap();
+        assert!(!text.contains("backend=") && text.contains("pool_backends_up{"), "{text}");
     }
 }

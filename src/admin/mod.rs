@@ -11,8 +11,10 @@ mod asked;
 pub mod change;
 pub mod conversation;
 pub mod gate;
+mod listing;
 pub mod membership;
 pub mod metrics;
+pub mod overview;
 mod refused;
 pub mod reload;
 pub mod route;
@@ -23,6 +25,7 @@ pub use change::{Change, Changed};
 pub use conversation::Conversation;
 pub use gate::Gate;
 pub use membership::{Addition, NewBackend, Removal};
+pub use overview::{Figures, Health, Overview, Spot};
 pub use refused::{Problems, Refused};
 pub use reload::{Plan, PlanItem, Proposal};
 pub use snapshot::Snapshot;
@@ -30,8 +33,17 @@ pub use table::{error_in, one_line, table};
 
 /// The running balancer, as far as it can be asked.
 pub trait Balancer {
-    /// Its state now.
-    fn snapshot(&self) -> Snapshot;
+    /// Its state now, but for what is told of each backend.
+    fn overview(&self) -> Overview;
+
+    /// What is told of a backend, with the name of its pool; nothing if it is gone.
+    fn backend(&self, spot: Spot) -> Option<(String, snapshot::Backend)>;
+
+    /// The figures of a backend; none if it is gone.
+    fn figures(&self, spot: Spot) -> Option<Figures<'_>>;
+
+    /// Whether it takes clients, and for whom.
+    fn health(&self) -> Health;
 
     /// Changes a backend as `client` asks.
     ///

@@ -1,22 +1,23 @@
 //! From a request to a response: which paths there are, and what they answer.
 //!
-//! A snapshot is taken only for a request that is answered with one, so refusals cost little.
+//! What tells of every backend is not there at once: see [`Response::go_on`].
 
 use serde::Serialize;
 use serde_json::json;
 
 use super::asked::{backend_of, pool_of};
 use super::gate::{Denial, Gate};
-use super::snapshot::Snapshot;
+use super::listing::Listing;
 use super::{
-    Addition, Balancer, Change, Changed, Problems, Proposal, Refused, Removal, metrics, reload,
+    Addition, Balancer, Change, Changed, Health, Problems, Proposal, Refused, Removal, metrics,
+    reload,
 };
 use crate::http::head::Request;
 use crate::http::refusal::Refusal;
 use crate::http::reply::{Reply, Status};
 
 /// What is sent back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Response {
     /// The outcome.
     pub status: Status,
@@ -26,6 +27,8 @@ pub struct Response {
     pub fields: Vec<(&'static str, &'static str)>,
     /// The content.
     pub body: Vec<u8>,
+    /// What the content is to come from, as long as it is not there.
+    listing: Option<Box<Listing>>,
 }
 
 impl Response {
@@ -50,13 +53,12 @@ impl Response {
             return response;
         }
         match path {
-            Path::Health => health(&balancer.snapshot()),
-            Path::Targets => targets(&balancer.snapshot()),
+            Path::Health => health(balancer.health()),
+            Path::Targets => Self::listed(JSON, Listing::targets(balancer.overview())),
             Path::Metrics => {
-                let text = metrics::write(&balancer.snapshot());
-                Self::new(Status::OK, metrics::CONTENT_TYPE, text.into())
+                Self::listed(metrics::CONTENT_TYPE, Listing::metrics(balancer.overview()))
             }
-            Path::Status => Self::of(Status::OK, &balancer.snapshot()),
+            Path::Status => Self::listed(JSON, Listing::status(balancer.overview())),
             Path::Backend if request.method == "DELETE" => {
                 let removed = Removal::read(request).and_then(|r| balancer.remove(&r, client));
                 Self::outcome(Status::OK, removed)
@@ -95,15 +97,29 @@ impl Response {
         Self::error(refusal.status(), &refusal.to_string())
     }
 
+    /// Writes some of the content; true when it is all there.
+    pub fn go_on(&mut self, balancer: &impl Balancer) -> bool {
+        if let Some(listing) = &mut self.listing {
+            let Some(body) = listing.go_on(balancer) else { return false };
+            self.body = body;
+            self.listing = None;
+        }
+        true
+    }
+
     /// The same in the form that is written.
     #[must_use]
     pub fn as_reply(&self) -> Reply<'_> {
-        let Self { status, content_type, fields, body } = self;
+        let Self { status, content_type, fields, body, .. } = self;
         Reply { status: *status, content_type, fields, body }
     }
 
     fn new(status: Status, content_type: &'static str, body: Vec<u8>) -> Self {
-        Self { status, content_type, fields: FIELDS.to_vec(), body }
+        Self { status, content_type, fields: FIELDS.to_vec(), body, listing: None }
+    }
+
+    fn listed(content_type: &'static str, listing: Listing) -> Self {
+        Self { listing: Some(Box::new(listing)), ..Self::new(Status::OK, content_type, Vec::new()) }
     }
 
     /// A value as JSON, its fields in the order in which they are declared.
@@ -226,46 +242,21 @@ fn simple(outcome: Result<Changed, Refused>, done: &str) -> Response {
 }
 
 /// Whether this process takes clients, for those who balance over several.
-fn health(snapshot: &Snapshot) -> Response {
-    let (status, word) = if snapshot.is_draining() {
+fn health(health: Health) -> Response {
+    let Health { is_draining, targets, healthy } = health;
+    let (code, status) = if is_draining {
         (Status::SERVICE_UNAVAILABLE, "draining")
     } else {
         (Status::OK, "healthy")
     };
-    let healthy = snapshot.backends().filter(|(_, backend)| backend.is_healthy()).count();
-    Response::of(
-        status,
-        &Health {
-            status: word,
-            service: &snapshot.service,
-            targets: snapshot.backends().count(),
-            healthy,
-        },
-    )
-}
-
-/// The backends of all pools as one flat list.
-fn targets(snapshot: &Snapshot) -> Response {
-    let list = snapshot.backends().map(|(pool, backend)| {
-        let scheme = if backend.address.starts_with("unix:") { "" } else { "tcp://" };
-        Target {
-            url: format!("{scheme}{}", backend.address),
-            address: &backend.address,
-            healthy: backend.is_healthy(),
-            pool: &pool.name,
-            state: &backend.state,
-            weight: backend.weight,
-            active: backend.active,
-            total: backend.total,
-        }
-    });
-    Response::of(Status::OK, &list.collect::<Vec<_>>())
+    let service = env!("CARGO_PKG_NAME");
+    Response::of(code, &HealthWords { status, service, targets, healthy })
 }
 
 #[derive(Debug, Serialize)]
-struct Health<'a> {
-    status: &'a str,
-    service: &'a str,
+struct HealthWords {
+    status: &'static str,
+    service: &'static str,
     targets: usize,
     healthy: usize,
 }
@@ -279,18 +270,6 @@ struct Simple<'a> {
     error: Option<&'a str>,
 }
 
-#[derive(Debug, Serialize)]
-struct Target<'a> {
-    url: String,
-    address: &'a str,
-    healthy: bool,
-    pool: &'a str,
-    state: &'a str,
-    weight: u16,
-    active: u64,
-    total: u64,
-}
-
 /// What is said is true at one moment only, and nothing else than what it says it is.
 const FIELDS: [(&str, &str); 2] =
     [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")];
@@ -299,8 +278,8 @@ const JSON: &str = "application/json";
 #[cfg(test)]
 mod tests {
     use super::super::asked;
-    use super::super::snapshot::DRAINING;
     use super::super::snapshot::tests::{Fixed, sample};
+    use super::super::snapshot::{DRAINING, Snapshot};
     use super::*;
     use crate::http::head::HeadReader;
     use serde_json::Value;
@@ -309,7 +288,9 @@ mod tests {
         let (_, request) = HeadReader::default().read(head.as_bytes()).unwrap();
         let gate = Gate::new(Vec::new(), token.map(|text| text.parse().unwrap()));
         let mut balancer = Fixed { snapshot, ..Fixed::default() };
-        Response::to(&request.unwrap(), &gate, &mut balancer, "me")
+        let mut response = Response::to(&request.unwrap(), &gate, &mut balancer, "me");
+        while !response.go_on(&balancer) {}
+        response
     }
 
     fn ask(method: &str, path: &str) -> Response {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::measure::{Wait, WaitTotals};
+use crate::measure::{Histogram, Wait, WaitTotals};
 
 /// Everything that is told of the process.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -103,6 +103,9 @@ pub struct Listener {
     pub bytes_received: u64,
     /// Bytes that backends sent and its clients took.
     pub bytes_sent: u64,
+    /// How long its connections lasted; among the metrics only.
+    #[serde(skip)]
+    pub lives: Option<Histogram>,
 }
 
 /// One pool.
@@ -121,6 +124,13 @@ pub struct Pool {
     pub queue_ms: u64,
     /// What its connections have waited for, those of backends that are gone included.
     pub waits_ms: Waits,
+    /// How many backends there are.
+    pub targets: u64,
+    /// How many of them are in rotation.
+    pub healthy: u64,
+    /// How long connects to them took; among the metrics only.
+    #[serde(skip)]
+    pub connects: Option<Histogram>,
     /// In configured order.
     pub backends: Vec<Backend>,
 }
@@ -257,7 +267,9 @@ pub const DRAINING: &str = "draining";
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::metrics::tests::figures;
     use super::super::{Addition, Balancer, Change, Changed, Plan, Proposal, Refused, Removal};
+    use super::super::{Figures, Health, Overview, Spot};
     use super::*;
 
     /// A pool with one backend up and one down, with two connections.
@@ -305,6 +317,7 @@ pub(super) mod tests {
                 total: 14,
                 bytes_received: 10,
                 bytes_sent: 20,
+                lives: None,
             }],
             pools: vec![Pool {
                 name: "web".to_owned(),
@@ -313,6 +326,9 @@ pub(super) mod tests {
                 waiting: 0,
                 queue_ms: 40,
                 waits_ms: Waits { client_send: 3000, backend_send: 500, ..Waits::default() },
+                targets: 2,
+                healthy: 1,
+                connects: None,
                 backends: vec![backend(5001, "up"), backend(5002, "down")],
             }],
             events: vec![Event {
@@ -350,8 +366,32 @@ pub(super) mod tests {
     }
 
     impl Balancer for Fixed {
-        fn snapshot(&self) -> Snapshot {
-            self.snapshot.clone()
+        fn overview(&self) -> Overview {
+            let mut snapshot = self.snapshot.clone();
+            let pools = snapshot.pools.iter_mut().enumerate();
+            let spots = pools.map(|(number, pool)| {
+                let backends = std::mem::take(&mut pool.backends).into_iter().enumerate();
+                backends.map(|(backend, _)| Spot { pool: number, backend }).collect()
+            });
+            Overview { spots: spots.collect(), snapshot, backend_metrics: true }
+        }
+
+        fn backend(&self, spot: Spot) -> Option<(String, Backend)> {
+            let pool = self.snapshot.pools.get(spot.pool)?;
+            Some((pool.name.clone(), pool.backends.get(spot.backend)?.clone()))
+        }
+
+        fn figures(&self, spot: Spot) -> Option<Figures<'_>> {
+            let pool = self.snapshot.pools.get(spot.pool)?;
+            Some(figures(pool, pool.backends.get(spot.backend)?))
+        }
+
+        fn health(&self) -> Health {
+            Health {
+                is_draining: self.snapshot.is_draining(),
+                targets: self.snapshot.backends().count(),
+                healthy: self.snapshot.backends().filter(|(_, b)| b.is_healthy()).count(),
+            }
         }
 
         fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused> {

@@ -22,13 +22,15 @@ pub struct Admin {
     pub token_file: Option<PathBuf>,
     /// What it held when it was read.
     pub token: Option<Token>,
+    /// Whether metrics tell of each backend.
+    pub backend_metrics: bool,
 }
 
 impl Admin {
     /// Without a token.
     #[must_use]
     pub fn new(listen: BindAddress) -> Self {
-        Self { listen, token_file: None, token: None }
+        Self { listen, token_file: None, token: None, backend_metrics: true }
     }
 
     /// What is wrong with a token that is not there.
@@ -64,6 +66,8 @@ pub(super) fn admin(named: Entry<'_>, report: &mut Report) -> Option<AdminDraft>
             Err(complaint) => entry.complain(complaint, report),
         }
     }
+    let mut backend_metrics = true;
+    section.read("backend_metrics", &mut backend_metrics, report, Entry::yes_or_no);
     let places = section.places();
     let misspelt = section.finish(report);
     if !is_there && !misspelt.contains(&"listen") {
@@ -72,7 +76,7 @@ pub(super) fn admin(named: Entry<'_>, report: &mut Report) -> Option<AdminDraft>
         report.add(complaint.at(named.key_span()));
     }
     let listen = listen?;
-    Some(AdminDraft { admin: Admin { listen, token_file, token }, places })
+    Some(AdminDraft { admin: Admin { listen, token_file, token, backend_metrics }, places })
 }
 
 /// Rules that need more than one value.

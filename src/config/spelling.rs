@@ -40,10 +40,11 @@ pub(super) fn global(global: &Global) -> Rows {
 
 /// What the token is, is not among it.
 pub(super) fn admin(admin: &Admin) -> Rows {
-    let Admin { listen, token_file, token: _ } = admin;
+    let Admin { listen, token_file, token: _, backend_metrics } = admin;
     let mut rows = Rows::default();
     rows.text(LISTEN_KEY, Some(listen.to_string()));
     rows.text("token_file", token_file.as_ref().map(|path| path.to_string_lossy()));
+    rows.some("backend_metrics", Some(*backend_metrics));
     rows
 }
 

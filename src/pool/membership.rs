@@ -106,6 +106,12 @@ impl Pool {
         self.order.iter().copied().chain(removed).map(|index| (index, &self.backends[index]))
     }
 
+    /// The backend with this index, as long as it is not gone.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&Backend> {
+        self.backends.get(index).filter(|backend| !backend.is_gone())
+    }
+
     /// The index of the backend with this label, in the list or not; one in the list is preferred.
     #[must_use]
     pub fn find(&self, label: &str) -> Option<usize> {

@@ -92,7 +92,9 @@ impl Admin {
     }
 
     fn can_answer(&self, now: Instant) -> bool {
-        self.clients.asking() > 0 && self.rests_until.is_none_or(|until| until <= now)
+        self.clients.asking() > 0
+            && self.rests_until.is_none_or(|until| until <= now)
+            && self.clients.untaken() < MOST_UNTAKEN
     }
 
     /// Lets clients in, as far as there are places.
@@ -148,5 +150,7 @@ const MOST_CLIENTS: usize = 64;
 const BACKLOG: u32 = 128;
 /// For a request, for an answer to be taken, and between two requests.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of answers that wait to be taken; nobody else is answered meanwhile.
+const MOST_UNTAKEN: usize = 64 * 1024 * 1024;
 /// How many times as long as an answer took none is given.
 const REST: u32 = 4;

@@ -9,13 +9,28 @@ use super::report::BackendName;
 use super::{Reactor, polls};
 use crate::admin::change::{WantedState, Wishes};
 use crate::admin::{
-    Addition, Balancer, Change, Changed, Plan, Proposal, Refused, Removal, Snapshot,
+    Addition, Balancer, Change, Changed, Figures, Health, Overview, Plan, Proposal, Refused,
+    Removal, Spot, snapshot,
 };
 use crate::pool::admin::Admin;
 
 impl Balancer for Reactor {
-    fn snapshot(&self) -> Snapshot {
-        self.view()
+    fn overview(&self) -> Overview {
+        self.overall_view()
+    }
+
+    fn backend(&self, spot: Spot) -> Option<(String, snapshot::Backend)> {
+        let pool = self.pools.get(spot.pool)?;
+        pool.get(spot.backend)?;
+        Some((pool.name().to_owned(), self.backend_view(pool, spot.backend)))
+    }
+
+    fn figures(&self, spot: Spot) -> Option<Figures<'_>> {
+        self.figures_view(spot)
+    }
+
+    fn health(&self) -> Health {
+        self.health_view()
     }
 
     fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused> {

@@ -112,7 +112,12 @@ impl<A: Answer> Guests<A> {
         }
     }
 
-    /// Lets the first in line be answered; false if nobody is.
+    /// Bytes of answers that are not taken yet.
+    pub(super) fn untaken(&self) -> usize {
+        self.slab.iter().map(|(_, guest)| guest.output.len() - guest.written).sum()
+    }
+
+    /// Lets the first in line be answered, or a part of that; false if nobody is.
     pub(super) fn reply(
         &mut self,
         now: Instant,
@@ -126,7 +131,12 @@ impl<A: Answer> Guests<A> {
             let next = answer(&mut guest.answer, &mut guest.output);
             guest.reply(next, now);
             guest.deadline = guest.patience.map(|patience| now + patience);
-            self.mark(slot, Ready::NONE);
+            if guest.is_asking() {
+                // It is answered in parts: the others wait until there is all of it.
+                self.asking.push_front(slot);
+            } else {
+                self.mark(slot, Ready::NONE);
+            }
             return true;
         }
         false

@@ -5,9 +5,11 @@ use crate::admin::snapshot::{
     Backend, Connections, DRAINING, HealthChecks, Listener as ListenerSnapshot,
     Pool as PoolSnapshot, Probes, RUNNING, Snapshot,
 };
+use crate::admin::{Figures, Health, Overview, Spot};
 use crate::measure::Wait;
 use crate::pair::CloseReason;
 use crate::pool::Pool;
+use crate::pool::backend::{self, BackendState};
 use crate::pool::history::{History, MOST_PROBES};
 use crate::pool::picker::WHOLE;
 
@@ -33,7 +35,49 @@ impl Reactor {
         counts
     }
 
-    pub(super) fn view(&self) -> Snapshot {
+    pub(super) fn overall_view(&self) -> Overview {
+        let spots = self.listed_pools().map(|pool| {
+            let backends = self.pools[pool].backends();
+            backends.map(|(backend, _)| Spot { pool, backend }).collect()
+        });
+        Overview {
+            spots: spots.collect(),
+            snapshot: self.snapshot_view(),
+            backend_metrics: self.config.admin.as_ref().is_none_or(|admin| admin.backend_metrics),
+        }
+    }
+
+    pub(super) fn health_view(&self) -> Health {
+        let pools = self.listed_pools().map(|number| &self.pools[number]);
+        let counts = pools.map(|pool| self.count_up(pool));
+        let (targets, healthy) = counts.fold((0, 0), |sum, (all, up)| (sum.0 + all, sum.1 + up));
+        Health { is_draining: !self.lifecycle.is_running(), targets, healthy }
+    }
+
+    /// How many backends a pool has, and how many of them are up.
+    fn count_up(&self, pool: &Pool) -> (usize, usize) {
+        let is_up = |backend: &backend::Backend| backend.state(self.now) == BackendState::Up;
+        pool.backends().fold((0, 0), |(all, up), (_, b)| (all + 1, up + usize::from(is_up(b))))
+    }
+
+    pub(super) fn figures_view(&self, spot: Spot) -> Option<Figures<'_>> {
+        let pool = self.pools.get(spot.pool)?;
+        let backend = pool.get(spot.backend)?;
+        let counters = backend.counters();
+        Some(Figures {
+            pool: pool.name(),
+            address: backend.label(),
+            is_up: backend.state(self.now) == BackendState::Up,
+            weight: backend.weight(),
+            active: counters.active,
+            total: counters.total,
+            connect_failures: counters.failures,
+            health_transitions: counters.turns,
+            waits: pool.waits_of(spot.backend).into(),
+        })
+    }
+
+    fn snapshot_view(&self) -> Snapshot {
         let (stats, counts) = (&self.stats, self.counts());
         let uptime = self.now.saturating_duration_since(self.started);
         let ended = |reason: CloseReason| (reason.words().to_owned(), stats.count_of(reason));
@@ -79,11 +123,13 @@ impl Reactor {
             total: listener.counts.accepted,
             bytes_received: listener.counts.bytes_received,
             bytes_sent: listener.counts.bytes_sent,
+            lives: Some(listener.lives.clone()),
         }
     }
 
     fn pool_view(&self, number: usize) -> PoolSnapshot {
         let pool = &self.pools[number];
+        let (targets, healthy) = self.count_up(pool);
         PoolSnapshot {
             name: pool.name().to_owned(),
             balance: pool.terms().policy.name().to_owned(),
@@ -91,7 +137,10 @@ impl Reactor {
             waiting: self.room.census(number).standing as u64,
             queue_ms: pool.waits().of(Wait::Queue),
             waits_ms: pool.waits().into(),
-            backends: pool.backends().map(|(index, _)| self.backend_view(pool, index)).collect(),
+            targets: targets as u64,
+            healthy: healthy as u64,
+            connects: Some(pool.connects().clone()),
+            backends: Vec::new(),
         }
     }
 

@@ -55,6 +55,10 @@ pub(crate) fn any_config() -> impl Strategy<Value = Config> {
 fn any_admin() -> impl Strategy<Value = Admin> {
     select(vec!["127.0.0.1:9930", "[::1]:0", "localhost:9930", "unix:/run/admin.sock"])
         .prop_map(|listen| Admin::new(listen.parse().unwrap()))
+        .prop_flat_map(|admin| {
+            any::<bool>()
+                .prop_map(move |backend_metrics| Admin { backend_metrics, ..admin.clone() })
+        })
 }
 
 fn within(own: Option<u32>, most: Option<usize>) -> Option<u32> {

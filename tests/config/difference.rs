@@ -177,6 +177,11 @@ fn the_admin_table_is_told() {
     assert_eq!(lines[1], "admin: the token is another");
     assert_eq!(told(&one, &with("[admin]", &file("one", "2"))), ["admin: the token is another"]);
 
+    let pools_only = with("[admin]", "backend_metrics = false");
+    let items = difference(&base, &pools_only).items;
+    assert_eq!(items[0].text, "`backend_metrics` from true to false");
+    assert!(items.iter().all(|item| item.action == Action::Change), "{items:?}");
+
     let moved = with("[admin]", &format!("listen = '127.0.0.1:9931'\n{}", file("two", "2")));
     let items = difference(&one, &moved).items;
     assert!(items.iter().all(|item| item.action == Action::Restart), "{items:?}");

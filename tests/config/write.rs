@@ -29,6 +29,7 @@ pub(crate) fn to_toml(config: &Config) -> String {
     }
     if let Some(admin) = &config.admin {
         writeln!(out, "[admin]\nlisten = '{}'", admin.listen).unwrap();
+        writeln!(out, "backend_metrics = {}", admin.backend_metrics).unwrap();
     }
     for listener in &config.listeners {
         listener_to_toml(listener, &config.pools[listener.pool].name, &mut out);
