@@ -14,7 +14,7 @@ use std::time::Duration;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::cli::Demo;
-use crate::config::{Backend, BackendAddress, Config, LoadError};
+use crate::config::{Amendments, Backend, BackendAddress, Config, LoadError};
 use crate::reactor::{Ending, Reactor, StartError, listening_descriptor};
 
 /// Runs the demo until it is told to end. What to try is written to `out`.
@@ -31,7 +31,8 @@ pub fn run(demo: &Demo, out: &mut impl Write) -> Result<Ending, DemoError> {
     let mut config = Config::from_arguments(listen, &addresses).map_err(DemoError::from_config)?;
     config.global.drain_deadline = Some(PATIENCE);
     config.apply(&demo.overrides).map_err(DemoError::from_config)?;
-    let reactor = Reactor::balancing(&config).map_err(DemoError::Start)?;
+    let reactor =
+        Reactor::balancing(config, None, Amendments::default()).map_err(DemoError::Start)?;
     let front = reactor.addresses().into_iter().next().unwrap_or_default();
     // A closed standard output is no reason not to balance.
     let admin = reactor.admin_addresses().into_iter().next().unwrap_or_default();

@@ -12,7 +12,9 @@ use evenkeel::admin::change::{WantedState, Wishes};
 use evenkeel::admin::{self, Changed, Snapshot};
 use evenkeel::answer::{Answerer, HttpAnswer, LineAnswer};
 use evenkeel::cli::{self, Check, Command, Demo, Run, Source, Status, TestBackend, Wait, Wish};
-use evenkeel::config::{self, Complaint, Config, LoadError, LogFormat, state_file};
+use evenkeel::config::{
+    self, Amendments, Complaint, Config, LoadError, LogFormat, Origin, state_file,
+};
 use evenkeel::demo::{self, DemoError};
 use evenkeel::logging;
 use evenkeel::reactor::{self, Door, Ending, Question, Reactor, StartError};
@@ -50,14 +52,15 @@ fn main() -> ExitCode {
 }
 
 fn balance(run: &Run) -> Result<Ending, Failure> {
-    let (mut config, warnings) = match &run.source {
+    let (mut config, warnings, origin) = match &run.source {
         Source::File(file) => {
-            let loaded = config::load(file)?;
+            let origin = Origin { file: file.clone(), overrides: run.overrides.clone() };
+            let loaded = origin.load()?;
             let warnings = loaded.render(&loaded.warnings);
-            (loaded.config, warnings)
+            (loaded.config, warnings, Some(origin))
         }
         Source::Arguments { listen, backends } => {
-            (Config::from_arguments(listen, backends)?, String::new())
+            (Config::from_arguments(listen, backends)?, String::new(), None)
         }
     };
     config.apply(&run.overrides)?;
@@ -68,7 +71,11 @@ fn balance(run: &Run) -> Result<Ending, Failure> {
         LogFormat::Json if warnings.is_empty() => {}
         LogFormat::Json => log::warn!("{}", warnings.trim_end()),
     }
-    Ok(Reactor::balancing(&config)?.run()?)
+    let amendments = match &config.global.state_file {
+        Some(path) => state_file::load(path)?,
+        None => Amendments::default(),
+    };
+    Ok(Reactor::balancing(config, origin, amendments)?.run()?)
 }
 
 /// Loads as `run` would, and resolves the names unless told not to.

@@ -144,10 +144,10 @@ fn usr1_writes_the_status_and_changes_nothing() {
 }
 
 #[test]
-fn hup_says_that_reloading_is_not_available_and_changes_nothing() {
+fn hup_over_an_unchanged_file_changes_nothing_and_says_so() {
     let (mut daemon, mut client, _backend) = in_use(|setup| setup);
     daemon.signal(Signal::HUP);
-    daemon.line("reloading is not available in this version; nothing changed");
+    daemon.line("Reload: nothing has changed");
     echo(&mut client);
     echo(&mut connect(daemon.address()));
 }

@@ -41,6 +41,11 @@ impl Gate {
         }
     }
 
+    /// Another token is asked for from now on, or none.
+    pub fn set_token(&mut self, token: Option<Token>) {
+        self.token = token;
+    }
+
     /// Whether the sender of a request knows the token, if there is one.
     ///
     /// # Errors

@@ -167,6 +167,8 @@ pub struct Backend {
     pub flaps: u64,
     /// What its agent says, if there is one.
     pub agent: Option<String>,
+    /// In which ways it is not as the file has it: `added`, `weight`, `state`.
+    pub overrides: Vec<String>,
     /// What its connections have waited for.
     pub waits_ms: Waits,
     /// Its last probes.
@@ -237,9 +239,7 @@ impl Backend {
     pub fn is_healthy(&self) -> bool {
         self.state == "up"
     }
-}
 
-impl Backend {
     /// Whether it is wanted to take no new clients.
     #[must_use]
     pub fn takes_no_more(&self) -> bool {

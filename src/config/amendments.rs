@@ -103,6 +103,18 @@ impl Amendments {
         self.find(pool, address).map_or(Wanted::Ready, |amendment| amendment.state)
     }
 
+    /// The same for each backend of a pool, in its order.
+    #[must_use]
+    pub fn wishes(&self, pool: &Pool) -> Vec<Wanted> {
+        let amendments = self.pools.get(&pool.name).map_or(&[][..], Vec::as_slice);
+        let wanted: HashMap<&str, Wanted> = amendments
+            .iter()
+            .map(|amendment| (amendment.identity.as_str(), amendment.state))
+            .collect();
+        let of = |backend: &Backend| wanted.get(identity(&backend.address).as_str()).copied();
+        pool.backends.iter().map(|backend| of(backend).unwrap_or_default()).collect()
+    }
+
     /// In which ways the backend is not as the file has it: `added`, `weight`, `state`.
     #[must_use]
     pub fn words(&self, pool: &str, address: &BackendAddress) -> Vec<&'static str> {

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
@@ -18,7 +18,7 @@ use super::draft::{AdminDraft, Draft, Report};
 use super::problem::{Complaint, Lines, Problem, Severity, Span, one_lines, render};
 use super::semantics;
 use super::syntax;
-use super::{Agent, Config};
+use super::{Agent, Config, Overrides};
 
 /// A configuration that can be used, and what is needed to say more about its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,25 @@ pub struct Loaded {
     pub names: Vec<Mention>,
     file_name: String,
     text: String,
+}
+
+/// Where a configuration comes from, to be read again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The file.
+    pub file: PathBuf,
+    /// What the command line says over it.
+    pub overrides: Overrides,
+}
+
+impl Origin {
+    /// Reads and checks the file; what the command line says is not applied yet.
+    ///
+    /// # Errors
+    /// As for [`load`].
+    pub fn load(&self) -> Result<Loaded, LoadError> {
+        load(&self.file)
+    }
 }
 
 /// A host name in the text.

@@ -53,7 +53,7 @@ pub use choice::{LOG_FORMATS, balance_by_name, log_format_by_name};
 pub use diff::{Action, Difference, Item, Subject, difference};
 pub use duration::parse_duration;
 pub use health::{Agent, Check, Health, HttpCheck, Initial};
-pub use load::{LARGEST_FILE, LoadError, Loaded, Mention, load, parse};
+pub use load::{LARGEST_FILE, LoadError, Loaded, Mention, Origin, load, parse};
 pub use nearest::nearest;
 pub use network::Network;
 pub use pool::{Backend, OnDown, OnUnavailable, Policy, Pool, ProxyVersion, Timing};
@@ -141,6 +141,13 @@ pub struct Listener {
     pub splice: bool,
     /// Whether other processes may listen on the same addresses, each taking its share of clients.
     pub reuse_port: bool,
+}
+
+impl Config {
+    /// Nothing at all, which is no configuration to run.
+    pub(crate) fn empty() -> Self {
+        Self { global: Global::default(), admin: None, listeners: Vec::new(), pools: Vec::new() }
+    }
 }
 
 impl AccessLog {

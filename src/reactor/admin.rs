@@ -137,6 +137,10 @@ impl Reactor {
             admin.answer(self);
             self.admin = admin;
         }
+        if mem::take(&mut self.is_admin_stale) {
+            let token = self.config.admin.as_ref().and_then(|admin| admin.token.clone());
+            self.admin.gate.set_token(token);
+        }
     }
 
     /// Where the admin interface listens.

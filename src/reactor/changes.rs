@@ -5,6 +5,7 @@
 //! being made: they end when they end. Any change is done that was asked for, even one that leaves
 //! a pool without a backend; its clients then fare as `on_unavailable` says, and the answer tells.
 
+use super::membership::admin;
 use super::report::BackendName;
 use super::{Reactor, polls};
 use crate::admin::change::{WantedState, Wishes};
@@ -12,7 +13,7 @@ use crate::admin::{
     Addition, Balancer, Change, Changed, Figures, Health, Overview, Plan, Proposal, Refused,
     Removal, Spot, snapshot,
 };
-use crate::pool::admin::Admin;
+use crate::config::{BackendAddress, Wanted};
 
 impl Balancer for Reactor {
     fn overview(&self) -> Overview {
@@ -34,7 +35,8 @@ impl Balancer for Reactor {
     }
 
     fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused> {
-        let (pool, backend) = self.find(change)?;
+        let pool = self.pool_asked_for(Some(&change.pool))?;
+        let backend = self.backend_asked_for(pool, &change.address)?;
         let Wishes { weight, state } = change.wishes;
         if let Some(weight) = weight {
             self.note(pool, backend, &format!("weight {weight}"), client);
@@ -42,20 +44,15 @@ impl Balancer for Reactor {
             self.tell_change(pool, backend, change, "by the operator");
         }
         if let Some(state) = state {
-            let wanted = wanted(state);
-            self.note(pool, backend, &format!("state {wanted}"), client);
-            let change = self.pools[pool].set_state(backend, wanted, self.now);
+            self.note(pool, backend, &format!("state {}", admin(state.into())), client);
+            let change = self.pools[pool].set_state(backend, admin(state.into()), self.now);
             self.tell_change(pool, backend, change, "by the operator");
             // One that leaves maintenance was not probed for a while.
             self.prober.hurry(polls::User::health(pool, backend), self.now);
         }
+        self.remember(change);
         self.tell_availability();
-        let pool = &self.pools[pool];
-        Ok(Changed {
-            pool: pool.name().to_owned(),
-            pool_available: pool.is_available(),
-            backend: self.backend_view(pool, backend),
-        })
+        Ok(self.changed(pool, backend))
     }
 
     fn add(&mut self, addition: &Addition, client: &str) -> Result<Changed, Refused> {
@@ -67,7 +64,7 @@ impl Balancer for Reactor {
     }
 
     fn reload(&mut self, client: &str) -> Result<Plan, Refused> {
-        self.reload_file(client)
+        self.reload_file(&format!("Admin client {client}"))
     }
 
     fn plan(&self, proposal: Option<&Proposal>) -> Result<Plan, Refused> {
@@ -76,21 +73,17 @@ impl Balancer for Reactor {
 }
 
 impl Reactor {
-    fn find(&self, change: &Change) -> Result<(usize, usize), Refused> {
-        let Change { pool: asked, address, .. } = change;
-        let mut pools = self.places.pools.iter().copied();
-        let Some(index) = pools.find(|&pool| self.pools[pool].name() == asked) else {
-            let names = self.places.pools.iter().map(|&pool| self.pools[pool].name());
-            return Err(Refused::no_pool(asked, names));
-        };
-        let pool = &self.pools[index];
-        match pool.find(address).filter(|&backend| !pool.backend(backend).is_removed()) {
-            Some(backend) => Ok((index, backend)),
-            None => {
-                let labels = pool.order().iter().map(|&index| pool.backend(index).label());
-                Err(Refused::no_backend(asked, address, labels))
-            }
+    /// Keeps what is wanted over a reload.
+    fn remember(&mut self, change: &Change) {
+        let Ok(address) = change.address.parse::<BackendAddress>() else { return };
+        let Wishes { weight, state } = change.wishes;
+        if let Some(weight) = weight {
+            self.amendments.set_weight(&change.pool, &address, weight);
         }
+        if let Some(state) = state {
+            self.amendments.set_state(&change.pool, &address, state.into());
+        }
+        self.amended();
     }
 
     fn note(&mut self, pool: usize, backend: usize, what: &str, client: &str) {
@@ -99,10 +92,12 @@ impl Reactor {
     }
 }
 
-fn wanted(state: WantedState) -> Admin {
-    match state {
-        WantedState::Ready => Admin::Ready,
-        WantedState::Draining => Admin::Draining,
-        WantedState::Maintenance => Admin::Maintenance,
+impl From<WantedState> for Wanted {
+    fn from(state: WantedState) -> Self {
+        match state {
+            WantedState::Ready => Self::Ready,
+            WantedState::Draining => Self::Draining,
+            WantedState::Maintenance => Self::Maintenance,
+        }
     }
 }

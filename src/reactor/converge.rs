@@ -247,7 +247,7 @@ impl Reactor {
         self.room.encourage(number);
     }
 
-    fn revise_backend(
+    pub(super) fn revise_backend(
         &mut self,
         pool: usize,
         index: usize,

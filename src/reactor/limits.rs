@@ -22,11 +22,16 @@ fn open_descriptors() -> u64 {
 }
 
 /// How many clients may be inside at once: what is wanted, or what the descriptors allow. Two for
-/// each connection; what is open now, one for each probe, two for
-/// each pipe, and a few for the rest are set aside.
-pub(super) fn max_connections(wanted: Option<usize>, probes: usize) -> Result<usize, StartError> {
+/// each connection; what is open now besides those of `live` connections, one for each of `others`
+/// that come and go, two for each pipe, and a few for the rest are set aside.
+pub(super) fn max_connections(
+    wanted: Option<usize>,
+    others: usize,
+    live: usize,
+) -> Result<usize, StartError> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let aside = open_descriptors() + probes as u64 + 2 * most_pipes() as u64 + SPARE;
+    let open = open_descriptors().saturating_sub(2 * live as u64);
+    let aside = open + others as u64 + 2 * most_pipes() as u64 + SPARE;
     let allowed = usize::try_from(limit.saturating_sub(aside) / 2).unwrap_or(usize::MAX).min(MOST);
     if allowed == 0 {
         return Err(StartError::Descriptors { limit, needed: aside + 2 });

@@ -14,6 +14,7 @@ mod converge;
 mod doorways;
 mod gate;
 mod guests;
+mod keeper;
 mod limits;
 mod listener;
 mod manners;
@@ -26,6 +27,7 @@ mod pipe;
 mod polls;
 mod probes;
 mod relay;
+mod reload;
 mod report;
 mod resolver;
 mod service;
@@ -47,7 +49,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Poll};
 
 use crate::answer::Answerer;
-use crate::config::{AccessLog, Config};
+use crate::config::{AccessLog, Amendments, Config, Origin};
 use crate::lifecycle::{Lifecycle, Verdict};
 use crate::pair::{CloseReason, Side};
 use crate::pool::Pool;
@@ -58,6 +60,7 @@ use admin::Admin;
 use converge::Places;
 use doorways::{Doorway, Doorways};
 use guests::Guests;
+use keeper::Keeper;
 use manners::Manners;
 use news::News;
 use notify::Notify;
@@ -101,7 +104,14 @@ pub struct Reactor {
     pools: Vec<Pool>,
     /// One for each pool.
     manners: Vec<Manners>,
-    /// What the running state is like.
+    /// Where the configuration comes from, if that is a file.
+    origin: Option<Origin>,
+    /// What that says, as far as it can be had without a restart.
+    base: Config,
+    /// What the operator has changed.
+    amendments: Amendments,
+    keeper: Keeper,
+    /// Both together: what runs.
     config: Config,
     /// Where the listeners and pools of that are, in its order.
     places: Places,
@@ -117,6 +127,10 @@ pub struct Reactor {
     parting: Parting,
     guests: Guests<Answerer>,
     admin: Admin,
+    /// Descriptors that the admin address may take.
+    admin_descriptors: usize,
+    /// Whether the admin address has another token by now.
+    is_admin_stale: bool,
     prober: Prober<polls::User>,
     polls: Polls,
     probes: Probes,
@@ -232,13 +246,8 @@ impl Reactor {
                     log::info!("SIGQUIT: ending at once");
                     self.lifecycle.end();
                 }
-                Request::Reload => {
-                    self.notify.reloading(self.now);
-                    log::warn!(
-                        "SIGHUP: reloading is not available in this version; nothing changed"
-                    );
-                    self.announce();
-                }
+                // What comes of it is told in the log.
+                Request::Reload => drop(self.reload_file("SIGHUP")),
                 Request::HandOver => {
                     log::warn!("SIGUSR2 is reserved for handing over to a new binary; ignored");
                 }

@@ -11,6 +11,7 @@ use super::admin::Admin;
 use super::converge::Places;
 use super::doorways::Doorways;
 use super::guests::{self, Guests};
+use super::keeper::Keeper;
 use super::limits;
 use super::listener::Listening;
 use super::news::News;
@@ -27,24 +28,36 @@ use super::token::Source;
 use super::waiting::LineNotes;
 use super::{Counts, Listener, Reactor, Service, clock};
 use crate::answer::Answerer;
-use crate::config::{self, BindAddress, Config};
+use crate::config::{self, Amendments, BindAddress, Config, Origin};
 use crate::lifecycle::Lifecycle;
 use crate::pool::prober::Prober;
 use crate::pool::waiting::Room;
 use crate::stats::Stats;
 
 impl Reactor {
-    /// A loop that balances as `config` says. Every listening socket is bound when this returns.
+    /// A loop that balances as `config` says, with what an operator has changed on top. Every
+    /// listening socket is bound when this returns. It can be reloaded if it has an origin.
     ///
     /// # Errors
     /// An address that cannot be bound, or a kernel facility that cannot be had.
-    pub fn balancing(config: &Config) -> Result<Self, StartError> {
+    pub fn balancing(
+        config: Config,
+        origin: Option<Origin>,
+        amendments: Amendments,
+    ) -> Result<Self, StartError> {
         let mut reactor = Self::new(&config.global).map_err(StartError::System)?;
         if let Some(admin) = &config.admin {
             reactor.admin = Admin::open(admin, reactor.poll.registry())?;
         }
-        reactor.converge(config.clone())?;
-        reactor.prepare(config.global.max_connections)?;
+        reactor.admin_descriptors = reactor.admin.descriptors();
+        reactor.converge(amendments.apply(&config))?;
+        (reactor.origin, reactor.base, reactor.amendments) = (origin, config, amendments);
+        reactor.amended();
+        reactor.take_wishes();
+        if let Some(path) = reactor.base.global.state_file.clone() {
+            reactor.keeper = Keeper::start(path).map_err(StartError::System)?;
+        }
+        reactor.prepare(reactor.base.global.max_connections)?;
         reactor.notify = Notify::from_environment(reactor.now);
         reactor.announce();
         Ok(reactor)
@@ -103,12 +116,11 @@ impl Reactor {
             tick: 0,
             look: Look::default(),
             manners: Vec::new(),
-            config: Config {
-                global: global.clone(),
-                admin: None,
-                listeners: Vec::new(),
-                pools: Vec::new(),
-            },
+            origin: None,
+            base: Config::empty(),
+            amendments: Amendments::default(),
+            keeper: Keeper::default(),
+            config: Config::empty(),
             places: Places::default(),
             former: Counts::default(),
             is_tidy: true,
@@ -119,6 +131,8 @@ impl Reactor {
             parting: Parting::default(),
             guests: Guests::new(GUESTS),
             admin: Admin::default(),
+            admin_descriptors: 0,
+            is_admin_stale: false,
             prober: Prober::new(seed()),
             polls: Polls::default(),
             probes: Probes::default(),
@@ -141,7 +155,7 @@ impl Reactor {
     /// Sets the limits that follow, starts the helper thread, and says so.
     fn prepare(&mut self, wanted: Option<usize>) -> Result<(), StartError> {
         self.max_connections =
-            limits::max_connections(wanted, self.prober.len() + self.admin.descriptors())?;
+            limits::max_connections(wanted, self.prober.len() + self.admin_descriptors, 0)?;
         self.resolver.start(self.poll.registry()).map_err(StartError::System)?;
         self.resolver.refresh(self.now);
         for address in self.admin.addresses() {

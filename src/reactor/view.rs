@@ -6,6 +6,7 @@ use crate::admin::snapshot::{
     Pool as PoolSnapshot, Probes, RUNNING, Snapshot,
 };
 use crate::admin::{Figures, Health, Overview, Spot};
+use crate::config::BackendAddress;
 use crate::measure::Wait;
 use crate::pair::CloseReason;
 use crate::pool::Pool;
@@ -163,9 +164,19 @@ impl Reactor {
             health_transitions: counters.turns,
             flaps: status.flaps.into(),
             agent: status.agent,
+            overrides: self.overrides(pool.name(), backend.label()),
             waits_ms: pool.waits_of(index).into(),
             probes: self.probes_view(backend.history()),
         }
+    }
+
+    /// In which ways a backend is not as the file has it.
+    fn overrides(&self, pool: &str, label: &str) -> Vec<String> {
+        if self.amendments.is_empty() {
+            return Vec::new();
+        }
+        let Ok(address) = label.parse::<BackendAddress>() else { return Vec::new() };
+        self.amendments.words(pool, &address).into_iter().map(str::to_owned).collect()
     }
 
     fn probes_view(&self, history: &History) -> Probes {

@@ -1,0 +1,146 @@
+//! The configuration, read again: what would change, and changing it.
+//!
+//! The file is read and checked as at the start. If anything is wrong with it, or an address cannot
+//! be bound, nothing changes. What cannot be changed in a running process stays as it is and is
+//! told as such. Reading takes as long as the file system does; it is a small file.
+
+use super::{Reactor, StartError, limits};
+use crate::admin::{Plan, PlanItem, Proposal, Refused};
+use crate::config::{self, Config, Difference, Loaded, Origin, Subject, difference};
+use crate::http::reply::Status;
+
+impl Reactor {
+    /// Reads the file again, because somebody asks for it: a signal, or a client.
+    pub(super) fn reload_file(&mut self, client: &str) -> Result<Plan, Refused> {
+        self.news.info(self.now, format_args!("{client} asks for a reload"));
+        self.notify.reloading(self.now);
+        let outcome = self.reload_now();
+        match &outcome {
+            Ok(plan) => self.tell_reload(plan),
+            Err(refused) => {
+                let reason = &refused.message;
+                self.news.warn(self.now, format_args!("Reload refused, nothing changed: {reason}"));
+                if let Some(problems) = &refused.problems {
+                    log::warn!("{}", problems.rendered.trim_end());
+                }
+            }
+        }
+        self.announce();
+        outcome
+    }
+
+    /// What a reload of the file, or of a proposal for it, would do.
+    pub(super) fn plan_for(&self, proposal: Option<&Proposal>) -> Result<Plan, Refused> {
+        let origin = self.origin()?;
+        let loaded = match proposal {
+            Some(Proposal { name, text }) => config::parse(name, text)?,
+            None => origin.load()?,
+        };
+        let mut wanted = loaded.config;
+        wanted.apply(&origin.overrides)?;
+        Ok(self.planned(&wanted))
+    }
+
+    fn reload_now(&mut self) -> Result<Plan, Refused> {
+        self.check_running()?;
+        let origin = self.origin()?;
+        let loaded = origin.load()?;
+        warn_of(&loaded);
+        let mut wanted = loaded.config;
+        wanted.apply(&origin.overrides)?;
+        let plan = self.planned(&wanted);
+        let base = Difference::reachable(&self.base, &wanted);
+        let config = self.amendments.apply(&base);
+        self.converge(config).map_err(cannot_be_had)?;
+        self.base = base;
+        self.amended();
+        self.take_wishes();
+        self.take_globals();
+        self.tell_availability();
+        Ok(plan)
+    }
+
+    /// Where the configuration comes from.
+    fn origin(&self) -> Result<&Origin, Refused> {
+        self.origin.as_ref().ok_or_else(|| {
+            let message = "the balancer was started without a configuration file, so there is \
+                           nothing to read again; change it with add, remove, weight and the like";
+            Refused::new(Status::CONFLICT, message)
+        })
+    }
+
+    fn planned(&self, wanted: &Config) -> Plan {
+        let difference = difference(&self.config, &self.amendments.apply(wanted));
+        let items = difference.items.iter();
+        Plan { changes: items.map(|item| PlanItem::new(item, self.touched(item))).collect() }
+    }
+
+    /// Live connections that a change is about.
+    fn touched(&self, item: &config::Item) -> u64 {
+        let pool = |name: &str| {
+            self.places.pools.iter().copied().find(|&pool| self.pools[pool].name() == name)
+        };
+        let count = match &item.subject {
+            Subject::Global | Subject::Admin => 0,
+            Subject::Listener(name) => {
+                let mut listeners = self.places.listeners.iter().map(|&at| &self.listeners[at]);
+                listeners.find(|listener| listener.name == *name).map_or(0, |found| found.active)
+            }
+            Subject::Pool(name) => pool(name).map_or(0, |pool| self.manners[pool].live),
+            Subject::Backend { pool: name, address } => {
+                let pool = pool(name).map(|pool| &self.pools[pool]);
+                let found = pool.and_then(|pool| Some(pool.backend(pool.find(address)?)));
+                return found.map_or(0, |backend| backend.counters().active);
+            }
+        };
+        count as u64
+    }
+
+    /// What is not about listeners and pools.
+    fn take_globals(&mut self) {
+        self.drain_deadline = self.config.global.drain_deadline;
+        self.access_log = self.config.global.access_log;
+        self.is_admin_stale = true;
+        self.settle_limits();
+    }
+
+    /// How many connections there may be depends on what else takes descriptors.
+    pub(super) fn settle_limits(&mut self) {
+        let others = self.prober.len() + self.admin_descriptors;
+        let own = 2 * self.live();
+        match limits::max_connections(self.config.global.max_connections, others, own) {
+            Ok(most) => self.max_connections = most,
+            Err(error) => log::warn!("the limit of connections stays as it is: {error}"),
+        }
+        if let Err(error) = self.resolver.start(self.poll.registry()) {
+            log::warn!("names cannot be resolved: {error}");
+        }
+        self.resolver.refresh(self.now);
+    }
+
+    fn tell_reload(&mut self, plan: &Plan) {
+        if plan.changes.is_empty() {
+            self.news.info(self.now, "Reload: nothing has changed");
+        }
+        for change in &plan.changes {
+            let later = if change.needs_restart() { " (after a restart)" } else { "" };
+            let PlanItem { subject, text, connections, .. } = change;
+            let live = match connections {
+                0 => String::new(),
+                _ => format!(" ({connections} live connections)"),
+            };
+            self.news.info(self.now, format_args!("Reload: {subject}: {text}{later}{live}"));
+        }
+    }
+}
+
+fn warn_of(loaded: &Loaded) {
+    if !loaded.warnings.is_empty() {
+        log::warn!("{}", loaded.render(&loaded.warnings).trim_end());
+    }
+}
+
+/// An address that cannot be bound is usually somebody else's.
+fn cannot_be_had(error: StartError) -> Refused {
+    Refused::new(Status::CONFLICT, &format!("{error}; nothing was changed"))
+}
