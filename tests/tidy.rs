@@ -228,7 +228,10 @@ fn tests_from(code: &str) -> usize {
     let lines: Vec<&str> = code.lines().collect();
     let begins = |at: usize| {
         let mut following = lines[at + 1..].iter().skip_while(|line| line.starts_with("#["));
-        lines[at] == "#[cfg(test)]" && following.next().is_some_and(|l| l.starts_with("mod "))
+        // Others may use what these tests are made with.
+        let is_module =
+            |line: &&str| line.strip_prefix("pub(super) ").unwrap_or(line).starts_with("mod ");
+        lines[at] == "#[cfg(test)]" && following.next().is_some_and(is_module)
     };
     (0..lines.len()).find(|&at| begins(at)).unwrap_or(lines.len()) + 1
 }
@@ -393,6 +396,8 @@ mod checker {
         assert_eq!(found, ["src/timers.rs:401: 402 lines before the tests, split it instead"]);
         let tested = format!("#[cfg(test)]\n#[expect(dead_code)]\nmod tests {{\n{long}}}");
         assert_eq!(in_body("src/timers.rs", &tested), [""; 0]);
+        let shared = format!("#[cfg(test)]\npub(super) mod tests {{\n{long}}}");
+        assert_eq!(in_body("src/timers.rs", &shared), [""; 0]);
         let disguised = format!("#[cfg(test)]\nuse std::fmt;\n{long}");
         assert_eq!(in_body("src/timers.rs", &disguised).len(), 1, "no way round the rule");
     }

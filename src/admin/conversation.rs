@@ -1,8 +1,9 @@
 //! One client of the admin address: its requests, answered in their order.
 //!
 //! A request that has come as a whole is kept until the owner of the running state answers it, in
-//! as many parts as that takes; nothing behind it is looked at before that. So a client that sends many requests at once has
-//! one answer in memory at a time. What cannot be understood is answered here, and ends it all.
+//! as many parts as that takes; nothing behind it is looked at before that. So a client that sends
+//! many requests at once has one answer in memory at a time. What cannot be understood is answered
+//! here, and ends it all.
 
 use std::mem;
 
