@@ -27,6 +27,7 @@ pub mod answer;
 pub mod check;
 pub mod cli;
 pub mod config;
+pub mod decisions;
 pub mod demo;
 pub mod edge;
 pub mod http;

@@ -1,5 +1,7 @@
 //! The program: arguments to a command, a command to an exit code. The only file that exits.
 
+mod connections;
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -37,6 +39,8 @@ fn main() -> ExitCode {
         Command::Backend(backend) => answer(backend),
         Command::Status(status) => tell(&status),
         Command::Change(change) => alter(&change),
+        Command::Explain(explain) => connections::explain(&explain),
+        Command::Sessions(sessions) => connections::sessions(&sessions),
         Command::Completions(shell) => print(&cli::completions(shell)),
         Command::Manual => cli::manual().map_err(Failure::from).and_then(|page| print(&page)),
     };

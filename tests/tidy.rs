@@ -10,8 +10,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Which module may use which, from the top down: each uses only what stands below it.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("main", &["admin", "answer", "cli", "config", "demo", "logging", "reactor"]),
+    ("connections", &["admin", "cli", "reactor"]),
     ("lib", &[]),
     ("demo", &["cli", "config", "reactor"]),
     (
@@ -21,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "answer",
             "check",
             "config",
+            "decisions",
             "edge",
             "http",
             "lifecycle",
@@ -34,6 +36,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("admin", &["answer", "config", "http", "measure"]),
     ("answer", &["http"]),
     ("check", &["http"]),
+    ("decisions", &["measure", "pair", "pool"]),
     ("stats", &["pair"]),
     ("pair", &["edge", "http", "measure"]),
     ("pool", &["measure", "timers"]),

@@ -113,7 +113,7 @@ fn decode(text: &str) -> Result<String, Refused> {
     })
 }
 
-fn decoded(text: &str) -> Option<String> {
+pub(super) fn decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
     for part in parts {
@@ -126,7 +126,7 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 /// The same the other way round: only what has no meaning in a path stays as it is.
-fn encode(text: &str) -> String {
+pub(super) fn encode(text: &str) -> String {
     let mut path = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte) {

@@ -10,24 +10,30 @@
 mod asked;
 pub mod change;
 pub mod conversation;
+pub mod explain;
 pub mod gate;
 mod listing;
 pub mod membership;
 pub mod metrics;
 pub mod overview;
+pub mod query;
 mod refused;
 pub mod reload;
 pub mod route;
+pub mod sessions;
 pub mod snapshot;
+pub mod story;
 pub mod table;
 
 pub use change::{Change, Changed};
 pub use conversation::Conversation;
+use explain::{Explanation, Riddle};
 pub use gate::Gate;
 pub use membership::{Addition, NewBackend, Removal};
 pub use overview::{Figures, Health, Overview, Spot};
 pub use refused::{Problems, Refused};
 pub use reload::{Plan, PlanItem, Proposal};
+use sessions::{Cut, Sessions, Which};
 pub use snapshot::Snapshot;
 pub use table::{error_in, one_line, table};
 
@@ -74,4 +80,22 @@ pub trait Balancer {
     /// # Errors
     /// When there is no file, or it or the text cannot be used.
     fn plan(&self, proposal: Option<&Proposal>) -> Result<Plan, Refused>;
+
+    /// Why connections went where they went, or where the next one would go.
+    ///
+    /// # Errors
+    /// When the connection is not remembered, or there is no such pool.
+    fn explain(&self, riddle: &Riddle) -> Result<Explanation, Refused>;
+
+    /// The connections that live, a page of them.
+    ///
+    /// # Errors
+    /// When there is no such pool or backend.
+    fn sessions(&self, which: &Which) -> Result<Sessions, Refused>;
+
+    /// Cuts a connection as `client` asks.
+    ///
+    /// # Errors
+    /// When there is no such connection.
+    fn cut_session(&mut self, id: u64, client: &str) -> Result<Cut, Refused>;
 }

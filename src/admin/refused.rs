@@ -68,12 +68,23 @@ impl Refused {
         known.clone().position(|name| name == asked).ok_or_else(|| Self::no_pool(asked, known))
     }
 
+    /// There is no such backend among these, of all pools.
+    pub fn no_backend_anywhere<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        Self::unknown(&format!("no pool has a backend {asked:?}"), asked, known)
+    }
+
+    /// What is asked for is not there.
+    #[must_use]
+    pub fn not_found(message: &str) -> Self {
+        Self::new(Status::NOT_FOUND, message)
+    }
+
     fn unknown<'a>(what: &str, asked: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let message = match nearest(asked, known) {
             Some(near) => format!("{what}; did you mean {near:?}?"),
             None => format!("{what}; the status has them all"),
         };
-        Self::new(Status::NOT_FOUND, &message)
+        Self::not_found(&message)
     }
 }
 

@@ -6,11 +6,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::asked::{backend_of, pool_of};
+use super::explain::Riddle;
 use super::gate::{Denial, Gate};
 use super::listing::Listing;
+use super::sessions::{Which, id_of, to_cut};
 use super::{
-    Addition, Balancer, Change, Changed, Health, Problems, Proposal, Refused, Removal, metrics,
-    reload,
+    Addition, Balancer, Change, Changed, Health, Problems, Proposal, Refused, Removal, explain,
+    metrics, reload, sessions,
 };
 use crate::http::head::Request;
 use crate::http::refusal::Refusal;
@@ -87,6 +89,18 @@ impl Response {
             Path::Plan => {
                 let proposal = Proposal::read(request);
                 Self::outcome(Status::OK, proposal.and_then(|p| balancer.plan(p.as_ref())))
+            }
+            Path::Explain => {
+                let riddle = Riddle::read(request);
+                Self::outcome(Status::OK, riddle.and_then(|riddle| balancer.explain(&riddle)))
+            }
+            Path::Sessions => {
+                let which = Which::read(request);
+                Self::outcome(Status::OK, which.and_then(|which| balancer.sessions(&which)))
+            }
+            Path::Session => {
+                let cut = to_cut(request).and_then(|id| balancer.cut_session(id, client));
+                Self::outcome(Status::OK, cut)
             }
         }
     }
@@ -183,6 +197,10 @@ enum Path {
     DeleteServer,
     Reload,
     Plan,
+    Explain,
+    Sessions,
+    /// One connection, which can be cut.
+    Session,
 }
 
 impl Path {
@@ -196,6 +214,9 @@ impl Path {
             "/delete" => Some(Self::DeleteServer),
             reload::RELOAD => Some(Self::Reload),
             reload::PLAN => Some(Self::Plan),
+            explain::PATH => Some(Self::Explain),
+            sessions::PATH => Some(Self::Sessions),
+            path if id_of(path).is_some() => Some(Self::Session),
             path if pool_of(path).is_some() => Some(Self::Backends),
             path => backend_of(path).map(|_| Self::Backend),
         }
@@ -204,16 +225,19 @@ impl Path {
     /// The methods it answers, as a field has them.
     fn allowed(self) -> &'static str {
         match self {
-            Self::Health | Self::Targets | Self::Metrics | Self::Status => "GET, HEAD",
+            Self::Health | Self::Targets | Self::Metrics => "GET, HEAD",
+            Self::Status | Self::Explain | Self::Sessions => "GET, HEAD",
             Self::Backend => "PATCH, DELETE",
             Self::Backends | Self::AddServer | Self::Reload | Self::Plan => "POST",
-            Self::DeleteServer => "DELETE",
+            Self::DeleteServer | Self::Session => "DELETE",
         }
     }
 
     fn refusal(self) -> &'static str {
         match self {
-            Self::Health | Self::Targets | Self::Metrics | Self::Status => "this path answers GET",
+            Self::Health | Self::Targets | Self::Metrics => "this path answers GET",
+            Self::Status | Self::Explain | Self::Sessions => "this path answers GET",
+            Self::Session => "this path answers DELETE; the list of sessions tells of all",
             Self::Backend => {
                 "this path answers PATCH and DELETE; the status tells of every backend"
             }

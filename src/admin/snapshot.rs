@@ -267,7 +267,9 @@ pub const DRAINING: &str = "draining";
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::explain::{Decisions, Explanation, Riddle};
     use super::super::metrics::tests::figures;
+    use super::super::sessions::{Cut, Session, Sessions, Which};
     use super::super::{Addition, Balancer, Change, Changed, Plan, Proposal, Refused, Removal};
     use super::super::{Figures, Health, Overview, Spot};
     use super::*;
@@ -421,6 +423,22 @@ pub(super) mod tests {
 
         fn plan(&self, _: Option<&Proposal>) -> Result<Plan, Refused> {
             self.unless_refused(Plan::default())
+        }
+
+        fn explain(&self, riddle: &Riddle) -> Result<Explanation, Refused> {
+            match riddle {
+                Riddle::One(_) => Err(Refused::not_found("it is forgotten")),
+                Riddle::Newest(_) => Ok(Explanation::Decisions(Decisions::default())),
+                Riddle::Pool { .. } => Ok(Explanation::Peek(Box::default())),
+            }
+        }
+
+        fn sessions(&self, which: &Which) -> Result<Sessions, Refused> {
+            Ok(Sessions { sessions: Vec::new(), next: Some(which.after) })
+        }
+
+        fn cut_session(&mut self, id: u64, _: &str) -> Result<Cut, Refused> {
+            Ok(Cut { session: Session { id, ..Session::default() }, ..Cut::default() })
         }
     }
 

@@ -186,13 +186,13 @@ fn ended(snapshot: &Snapshot, out: &mut String) {
 }
 
 /// One line, which fits.
-fn line(out: &mut String, text: &str) {
+pub(super) fn line(out: &mut String, text: &str) {
     // Writing to a string cannot fail.
     let _ = writeln!(out, "{}", clip(text, WIDTH).trim_end());
 }
 
 /// At most so many characters, none of which moves the cursor.
-fn clip(text: &str, width: usize) -> String {
+pub(super) fn clip(text: &str, width: usize) -> String {
     let mut shown: String =
         text.chars().take(width).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
     if text.chars().nth(width).is_some() {
@@ -211,7 +211,7 @@ fn count(number: u64, width: usize) -> String {
     scaled(number, 1000, &["", "k", "M", "G", "T", "P", "E"])
 }
 
-fn bytes(number: u64) -> String {
+pub(super) fn bytes(number: u64) -> String {
     scaled(number, 1024, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
 }
 
@@ -228,7 +228,7 @@ fn scaled(number: u64, step: u64, units: &[&str]) -> String {
     }
 }
 
-fn duration(seconds: u64) -> String {
+pub(super) fn duration(seconds: u64) -> String {
     match seconds {
         ..120 => format!("{seconds} s"),
         120..7200 => format!("{} min", seconds / 60),
@@ -237,7 +237,7 @@ fn duration(seconds: u64) -> String {
     }
 }
 
-const WIDTH: usize = 80;
+pub(super) const WIDTH: usize = 80;
 const WIDEST_NAME: usize = 30;
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod backend;
 mod balance;
 mod change;
 mod client;
+mod explain;
 mod manual;
 
 use std::ffi::OsString;
@@ -25,6 +26,8 @@ pub use change::{Backend, Change, Wait, Wish};
 use change::{CHANGE_HELP, DRAIN_HELP, TypedChange, TypedDrain, TypedWeight};
 pub use client::{Admin, Status};
 use client::{STATUS_HELP, TypedStatus};
+pub use explain::{About, Explain, Sessions, SessionsWish};
+use explain::{EXPLAIN_HELP, SESSIONS_HELP, TypedExplain, TypedSessions};
 use manual::main_help;
 pub use manual::{completions, manual};
 
@@ -43,6 +46,10 @@ pub enum Command {
     Status(Status),
     /// Change a backend of a running balancer.
     Change(Change),
+    /// Tell why connections went where they went.
+    Explain(Explain),
+    /// Show the connections that live, or cut one.
+    Sessions(Sessions),
     /// Print the completions of a shell.
     Completions(Shell),
     /// Print the manual page.
@@ -81,6 +88,8 @@ where
         TypedCommand::Ready(typed) => Ok(Command::Change(typed.meant(Wish::Ready))),
         TypedCommand::Maintenance(typed) => Ok(Command::Change(typed.meant(Wish::Maintenance))),
         TypedCommand::Weight(typed) => Ok(Command::Change(typed.meant())),
+        TypedCommand::Explain(typed) => Ok(Command::Explain(typed.meant())),
+        TypedCommand::Sessions(typed) => Ok(Command::Sessions(typed.meant())),
         TypedCommand::Completions { shell } => Ok(Command::Completions(shell)),
         TypedCommand::Man => Ok(Command::Manual),
     }
@@ -130,6 +139,12 @@ enum TypedCommand {
     /// Change a backend's share of new connections
     #[command(after_help = CHANGE_HELP)]
     Weight(TypedWeight),
+    /// Tell why a connection went where it went, and why it ended
+    #[command(after_help = EXPLAIN_HELP)]
+    Explain(TypedExplain),
+    /// Show the connections that live, or cut one of them
+    #[command(after_help = SESSIONS_HELP)]
+    Sessions(TypedSessions),
     /// Print the completions of a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {
@@ -358,6 +373,40 @@ mod tests {
         ] {
             let (_, message) = refused(line);
             assert!(message.contains(cure), "{message}");
+        }
+    }
+
+    #[test]
+    fn connections_are_asked_about_in_several_ways() {
+        let about = |line: &str| match meant(line) {
+            Command::Explain(explain) => explain.about,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(about("evenkeel explain"), About::Newest(20));
+        assert_eq!(about("evenkeel explain --limit 100"), About::Newest(100));
+        assert_eq!(about("evenkeel explain 17 --json"), About::Connection(17));
+        let client = Some("192.0.2.7".parse().unwrap());
+        let pool = About::Pool { pool: "web".to_owned(), client };
+        assert_eq!(about("evenkeel explain --pool web --client 192.0.2.7"), pool);
+        let wish = |line: &str| match meant(line) {
+            Command::Sessions(sessions) => sessions.wish,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(wish("evenkeel sessions --cut 17"), SessionsWish::Cut(17));
+        let (pool, backend) = (Some("web".to_owned()), Some("a:1".to_owned()));
+        let list = SessionsWish::List { pool, backend, after: 5, limit: 5000 };
+        let line = "evenkeel sessions --pool web --backend a:1 --limit 5000 --after 5";
+        assert_eq!(wish(line), list);
+        for line in [
+            "evenkeel explain 17 --pool web",
+            "evenkeel explain 17 --limit 5",
+            "evenkeel explain --client 192.0.2.7",
+            "evenkeel explain --pool web --client me",
+            "evenkeel explain --limit 101",
+            "evenkeel sessions --limit 0",
+            "evenkeel sessions --cut 17 --pool web",
+        ] {
+            refused(line);
         }
     }
 

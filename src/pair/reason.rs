@@ -40,6 +40,8 @@ pub enum CloseReason {
     OutOfResources,
     /// The drain deadline passed, or we were told to end at once.
     Cut,
+    /// The operator had this one connection cut.
+    CutByOperator,
     /// Its address is denied.
     Denied,
     /// Its address is not among those allowed.
@@ -74,7 +76,7 @@ impl CloseReason {
     }
 
     /// Every reason, for counters.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::ClientFinished,
         Self::BackendFinished,
         Self::ClientReset,
@@ -91,6 +93,7 @@ impl CloseReason {
         Self::BackendDown,
         Self::OutOfResources,
         Self::Cut,
+        Self::CutByOperator,
         Self::Denied,
         Self::NotAllowed,
         Self::SourceFull,
@@ -120,6 +123,7 @@ impl CloseReason {
             Self::BackendDown => "backend failed its health check",
             Self::OutOfResources => "out of local ports or descriptors",
             Self::Cut => "cut by shutdown",
+            Self::CutByOperator => "cut by the operator",
             Self::Denied => "address denied",
             Self::NotAllowed => "address not allowed",
             Self::SourceFull => "too many connections from this source",
@@ -139,6 +143,7 @@ impl CloseReason {
             | Self::ClientGone
             | Self::BackendDown
             | Self::Cut
+            | Self::CutByOperator
             | Self::Denied
             | Self::NotAllowed
             | Self::SourceFull
@@ -186,7 +191,36 @@ impl CloseReason {
             | Self::HoldTimeout
             | Self::BackendDown
             | Self::OutOfResources
-            | Self::Cut => false,
+            | Self::Cut
+            | Self::CutByOperator => false,
+        }
+    }
+
+    /// Who ended it, in a word: who left, or whose rule or order it was.
+    #[must_use]
+    pub fn ended_by(self) -> &'static str {
+        match self {
+            Self::ClientFinished | Self::ClientReset | Self::ClientGone => "client",
+            Self::BackendFinished | Self::BackendReset => "backend",
+            Self::CutByOperator => "operator",
+            Self::IdleTimeout
+            | Self::HalfCloseTimeout
+            | Self::ConnectFailed
+            | Self::NoBackend
+            | Self::QueueFull
+            | Self::QueueTimeout
+            | Self::HoldFull
+            | Self::HoldTimeout
+            | Self::BackendDown
+            | Self::OutOfResources
+            | Self::Cut
+            | Self::Denied
+            | Self::NotAllowed
+            | Self::SourceFull
+            | Self::HeaderTimeout
+            | Self::HeaderMissing
+            | Self::HeaderMalformed
+            | Self::HeaderTooLong => "evenkeel",
         }
     }
 }

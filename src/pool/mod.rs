@@ -11,6 +11,7 @@
 pub mod admin;
 pub mod agent;
 pub mod backend;
+pub mod choice;
 pub mod damping;
 pub mod health;
 pub mod history;
@@ -232,6 +233,12 @@ impl Pool {
     #[must_use]
     pub fn backend(&self, index: usize) -> &Backend {
         &self.backends[index]
+    }
+
+    /// The number that stands for a backend's name, see [`picker::identity`].
+    #[must_use]
+    pub fn identity(&self, index: usize) -> u64 {
+        self.roster.identity(index)
     }
 
     /// Whether the next probe results may change the backend's state.

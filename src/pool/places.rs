@@ -83,6 +83,17 @@ pub enum Target {
     Unix(PathBuf),
 }
 
+impl Target {
+    /// The address, if it is one of TCP.
+    #[must_use]
+    pub fn inet(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Inet(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

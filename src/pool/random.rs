@@ -3,7 +3,7 @@
 use super::picker::hash;
 
 /// A sequence of numbers that look random.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Random {
     state: u64,
 }

@@ -9,10 +9,10 @@
 use std::time::{Duration, Instant};
 
 use super::Picked;
-use super::picker::{Member, PickKey, Picker, Policy, WHOLE};
+use super::picker::{Measure, Member, PickKey, Picker, Policy, WHOLE};
 
 /// The seats of a pool's backends, by index, and the picker that knows the open ones.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Roster {
     picker: Picker,
     seats: Vec<Seat>,
@@ -160,6 +160,29 @@ impl Roster {
         self.seats[index].place.cap
     }
 
+    /// Whether a backend is among those that may be chosen.
+    pub(super) fn is_open(&self, index: usize) -> bool {
+        self.seats[index].open
+    }
+
+    /// How many may be chosen.
+    pub(super) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// The best rank that anyone holds.
+    pub(super) fn best(&self) -> Rank {
+        self.serving
+    }
+
+    pub(super) fn measure(&self, index: usize, key: PickKey, now: Instant) -> Measure {
+        self.picker.measure(index, key, now)
+    }
+
+    pub(super) fn identity(&self, index: usize) -> u64 {
+        self.picker.identity(index)
+    }
+
     /// One of a rank that is not tried and below its cap: who has the fewest connections, in turn
     /// among equals. Only for a client who has tried all that serve, so it may look at all.
     fn search(&mut self, rank: Rank, tried: &[usize]) -> Picked {
@@ -248,7 +271,7 @@ impl Rank {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Seat {
     place: Place,
     active: u32,

@@ -22,6 +22,8 @@ pub enum Question<'a> {
     Get(&'a str),
     /// To change what is at this path, as this JSON says.
     Patch(&'a str, &'a str),
+    /// To remove what is at this path.
+    Delete(&'a str),
 }
 
 /// What a balancer answered.
@@ -65,6 +67,10 @@ fn exchange(
     let fields = format!("Host: localhost\r\nConnection: close\r\n{authorization}");
     let request = match question {
         Question::Get(path) => format!("GET {path} HTTP/1.1\r\n{fields}\r\n"),
+        Question::Delete(path) => format!(
+            "DELETE {path} HTTP/1.1\r\n{fields}Content-Type: application/json\r\n\
+             Content-Length: 0\r\n\r\n"
+        ),
         Question::Patch(path, json) => format!(
             "PATCH {path} HTTP/1.1\r\n{fields}Content-Type: application/json\r\n\
              Content-Length: {}\r\n\r\n{json}",

@@ -9,6 +9,8 @@ use super::membership::admin;
 use super::report::BackendName;
 use super::{Reactor, polls};
 use crate::admin::change::{WantedState, Wishes};
+use crate::admin::explain::{Explanation, Riddle};
+use crate::admin::sessions::{Cut, Sessions, Which};
 use crate::admin::{
     Addition, Balancer, Change, Changed, Figures, Health, Overview, Plan, Proposal, Refused,
     Removal, Spot, snapshot,
@@ -69,6 +71,18 @@ impl Balancer for Reactor {
 
     fn plan(&self, proposal: Option<&Proposal>) -> Result<Plan, Refused> {
         self.plan_for(proposal)
+    }
+
+    fn explain(&self, riddle: &Riddle) -> Result<Explanation, Refused> {
+        self.solve(riddle)
+    }
+
+    fn sessions(&self, which: &Which) -> Result<Sessions, Refused> {
+        self.list(which)
+    }
+
+    fn cut_session(&mut self, id: u64, client: &str) -> Result<Cut, Refused> {
+        self.cut_one(id, client)
     }
 }
 

@@ -13,6 +13,7 @@ use super::token::Source;
 use super::{Reactor, Route};
 use crate::config::AccessLog;
 use crate::pair::{CloseReason, Side};
+use crate::pool::choice::Asked;
 use crate::pool::waiting::Want;
 use crate::pool::{Fault, Picked};
 
@@ -26,6 +27,9 @@ impl Reactor {
             else {
                 continue;
             };
+            let (id, backend) =
+                (self.pairs.get(slot).id, self.pools[pool].identity(choice.backend()));
+            self.decisions.tries(id, backend, target.inet(), self.now);
             let token = Source::Backend(slot).into();
             let begun = self.manners[pool].sources.connect(target).and_then(|mut socket| {
                 socket.register(self.poll.registry(), token)?;
@@ -39,6 +43,7 @@ impl Reactor {
                     return Ok(Sought::Connecting);
                 }
                 Err(error) if is_our_shortage(&error) => {
+                    self.decisions.failed(id, &error, self.now);
                     self.tell_shortage(&error);
                     return Err(CloseReason::OutOfResources);
                 }
@@ -63,15 +68,15 @@ impl Reactor {
         let attempts = self.route(slot).attempts;
         let entry = self.pairs.get_mut(slot);
         let tried = entry.tried.len();
-        let picked = if tried < attempts {
-            self.pools[pool].pick(entry.client.key(), self.now, &entry.tried)
-        } else {
-            Picked::Nobody
-        };
+        let (key, now) = (entry.client.key(), self.now);
+        let picked = (tried < attempts).then(|| self.pools[pool].pick(key, now, &entry.tried));
+        if let Some(choice) = self.decisions.chooses(entry.id, now) {
+            self.pools[pool].note(&Asked { key, now, tried: &entry.tried, picked }, choice);
+        }
         let backend = match picked {
-            Picked::Backend(backend) => backend,
-            Picked::Full => return self.wait(slot, Want::Place).map(|()| None),
-            Picked::Nobody => return self.wait(slot, Want::Backend).map(|()| None),
+            Some(Picked::Backend(backend)) => backend,
+            Some(Picked::Full) => return self.wait(slot, Want::Place).map(|()| None),
+            Some(Picked::Nobody) | None => return self.wait(slot, Want::Backend).map(|()| None),
         };
         self.pools[pool].opened(backend);
         let attempt = self.pools[pool].backend(backend).first_attempt();
@@ -89,6 +94,7 @@ impl Reactor {
         let target = backend.target(choice.attempt);
         let out_of_ports = target.is_some_and(|target| is_out_of_ports(error, target));
         let ours = out_of_ports || is_source_missing(error);
+        self.decisions.failed(entry.id, error, self.now);
         let failure = match error.kind() {
             _ if ours => Failure::Shortage,
             io::ErrorKind::ConnectionReset => Failure::Reset,
@@ -150,6 +156,7 @@ impl Reactor {
         let pool = self.pool_of(slot);
         self.pairs.connected(slot);
         let entry = self.pairs.get_mut(slot);
+        self.decisions.connected(entry.id, took);
         let Some(choice) = entry.backend else { return };
         if self.access_log == AccessLog::Both {
             let name = &self.listeners[entry.listener()].name;

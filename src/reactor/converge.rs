@@ -40,6 +40,7 @@ impl Reactor {
         let pools: Vec<usize> = config.pools.iter().map(|pool| self.take_pool(pool)).collect();
         for number in before.into_iter().filter(|number| !pools.contains(number)) {
             self.manners[number].retired = true;
+            self.decisions.retire(self.pools[number].name());
         }
         self.is_tidy = false;
         let before = std::mem::take(&mut self.places.listeners);
@@ -49,6 +50,7 @@ impl Reactor {
         let listeners: Vec<usize> = config.listeners.iter().map(|l| take(self, l)).collect();
         for number in before.into_iter().filter(|number| !listeners.contains(number)) {
             self.listeners[number].retired = true;
+            self.decisions.retire(&self.listeners[number].name);
         }
         self.places = Places { listeners, pools };
         self.take_doorways(&config);
@@ -281,6 +283,7 @@ impl Reactor {
         if !self.pools[pool].backend(index).is_removed() {
             self.end_attention(pool, index);
             self.pools[pool].remove(index, self.now);
+            self.decisions.retire(self.pools[pool].backend(index).label());
         }
     }
 

@@ -11,6 +11,7 @@ use super::socket::{Peer, Socket};
 use super::token::Source;
 use super::{Doorway, Listener, Reactor, Service};
 use crate::config::{self, Network, ProxyVersion};
+use crate::decisions::Over;
 use crate::edge::gate::{Rules, Verdict};
 use crate::edge::networks::Networks;
 use crate::edge::proxy::write::write;
@@ -58,6 +59,8 @@ impl Reactor {
         };
         let id = self.next_id;
         self.next_id += 1;
+        let over = Over { listener: &self.listeners[number].name, pool: self.pools[pool].name() };
+        self.decisions.begin(id, peer.inet(), over, self.now);
         let since = (self.now, self.tick);
         self.pairs.insert(Entry::new(pair, id, peer, since).through(number, pool));
         self.listeners[number].active += 1;
@@ -91,6 +94,7 @@ impl Reactor {
         let entry = self.pairs.get_mut(slot);
         if let Some(ends) = &ends {
             entry.client = Peer::Inet(ends.source);
+            self.decisions.speaks_for(entry.id, ends.source);
         }
         if !self.listeners[entry.listener()].gate.enter(entry.client.ip()) {
             self.finish(slot, CloseReason::SourceFull);
@@ -124,6 +128,14 @@ impl Peer {
     pub(super) fn ip(self) -> Option<IpAddr> {
         match self {
             Self::Inet(address) => Some(address.ip().to_canonical()),
+            Self::Unix => None,
+        }
+    }
+
+    /// Its address and port, if it has one.
+    fn inet(self) -> Option<SocketAddr> {
+        match self {
+            Self::Inet(address) => Some(address),
             Self::Unix => None,
         }
     }

@@ -12,6 +12,7 @@ mod changes;
 mod connect;
 mod converge;
 mod doorways;
+mod explain;
 mod gate;
 mod guests;
 mod keeper;
@@ -31,6 +32,7 @@ mod reload;
 mod report;
 mod resolver;
 mod service;
+mod sessions;
 mod signals;
 mod silence;
 mod socket;
@@ -50,6 +52,7 @@ use mio::{Events, Poll};
 
 use crate::answer::Answerer;
 use crate::config::{AccessLog, Amendments, Config, Origin};
+use crate::decisions::Decisions;
 use crate::lifecycle::{Lifecycle, Verdict};
 use crate::pair::{CloseReason, Side};
 use crate::pool::Pool;
@@ -136,6 +139,7 @@ pub struct Reactor {
     probes: Probes,
     stats: Stats,
     news: News,
+    decisions: Decisions,
     next_id: u64,
     source_ports: SourcePorts,
     max_connections: usize,

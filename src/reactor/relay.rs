@@ -10,6 +10,7 @@ use super::socket::Socket;
 use super::stalls;
 use super::{Closing, Reactor, Route, Service};
 use crate::config::AccessLog;
+use crate::decisions::record::End;
 use crate::pair::{CloseReason, Direction, Limits, Phase, Side, Step};
 
 impl Reactor {
@@ -221,12 +222,20 @@ impl Reactor {
             listener.gate.leave(entry.client.ip());
         }
         self.stats.count_end(reason);
+        let life = stalls::life(self.started, entry.opened, self.now);
+        let end = End {
+            reason,
+            lasted: life,
+            waits: entry.waits,
+            received: entry.pair.bytes(Direction::ToBackend),
+            sent: entry.pair.bytes(Direction::ToClient),
+        };
+        self.decisions.ended(entry.id, end, self.now);
         if reason.is_refusal() {
             self.tell_refusal(entry.listener(), entry.client, reason);
         }
         if self.access_log != AccessLog::Off {
             let name = &self.listeners[entry.listener()].name;
-            let life = stalls::life(self.started, entry.opened, self.now);
             Access::new(&entry, name, &self.pools[pool]).ended(reason, life);
         }
         let began = entry.pair.phase() == Phase::Relaying;

@@ -29,6 +29,7 @@ use super::waiting::LineNotes;
 use super::{Counts, Listener, Reactor, Service, clock};
 use crate::answer::Answerer;
 use crate::config::{self, Amendments, BindAddress, Config, Origin};
+use crate::decisions::{Decisions, REMEMBERED};
 use crate::lifecycle::Lifecycle;
 use crate::pool::prober::Prober;
 use crate::pool::waiting::Room;
@@ -48,6 +49,8 @@ impl Reactor {
         let mut reactor = Self::new(&config.global).map_err(StartError::System)?;
         if let Some(admin) = &config.admin {
             reactor.admin = Admin::open(admin, reactor.poll.registry())?;
+            // Without an admin address nobody could ask.
+            reactor.decisions = Decisions::remembering(REMEMBERED, reactor.now);
         }
         reactor.admin_descriptors = reactor.admin.descriptors();
         reactor.converge(amendments.apply(&config))?;
@@ -138,6 +141,7 @@ impl Reactor {
             probes: Probes::default(),
             stats: Stats::default(),
             news: News::new(seed()),
+            decisions: Decisions::default(),
             next_id: 1,
             source_ports: limits::source_ports(),
             max_connections: 0,

@@ -32,6 +32,7 @@ impl Reactor {
         allowed.map_err(|Full| self.turned_away(slot, want))?;
         let entry = self.pairs.get_mut(slot);
         entry.pair.wait();
+        self.decisions.waits(entry.id, want, self.now);
         if want == Want::Backend || !entry.tried.is_empty() {
             // When it is called, it may try them all again: one that failed may be back, and who
             // waits for another one only would keep those behind from it. But not at once.
@@ -52,7 +53,9 @@ impl Reactor {
         }
         match (self.room.join(pool, slot, want, self.now), want) {
             (Ok(()), _) => {
-                self.pairs.get_mut(slot).pair.wait();
+                let entry = self.pairs.get_mut(slot);
+                entry.pair.wait();
+                self.decisions.waits(entry.id, want, self.now);
                 Ok(true)
             }
             (Err(Full), Want::Backend) => Ok(false),
@@ -77,7 +80,9 @@ impl Reactor {
             while self.may_help(pool)
                 && let Some(slot) = self.room.call(pool, self.now)
             {
-                self.pairs.get_mut(slot).pair.resume();
+                let entry = self.pairs.get_mut(slot);
+                entry.pair.resume();
+                self.decisions.called(entry.id, self.now);
                 self.advance(slot);
                 if self.room.is_standing(slot) {
                     break;

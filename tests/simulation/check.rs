@@ -211,7 +211,7 @@ pub(crate) fn at_end(world: &mut World, slot: usize, reason: CloseReason) {
                 assert_none_held(&backend, &client);
             }
         }
-        CloseReason::Cut => {}
+        CloseReason::Cut | CloseReason::CutByOperator => {}
         CloseReason::ConnectFailed
         | CloseReason::NoBackend
         | CloseReason::QueueFull

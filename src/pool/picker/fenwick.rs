@@ -4,7 +4,7 @@
 //! whose weight covers a number take one walk of the tree each.
 
 /// Weights that are drawn from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Fenwick {
     weights: Vec<u32>,
     /// Counted from 1; as many as the weights, rounded up to a power of two.

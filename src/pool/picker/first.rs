@@ -5,10 +5,10 @@
 
 use super::members::Members;
 use super::open_set::OpenSet;
-use super::{Algorithm, Fact, Request};
+use super::{Algorithm, Fact, Measure, Request};
 
 /// The open members by their place in the list, which may change while indices do not.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct First {
     open: OpenSet,
     /// Who stands at each place.
@@ -74,6 +74,15 @@ impl Algorithm for First {
             }
             from = place + 1;
         }
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "a pool has far fewer than 2^32 backends")]
+    fn measure(&self, _: &Members, _: &Request<'_>, index: usize) -> Measure {
+        Measure::Place(self.places[index].map_or(u32::MAX, |place| place as u32))
+    }
+
+    fn copy(&self) -> Box<dyn Algorithm> {
+        Box::new(self.clone())
     }
 }
 

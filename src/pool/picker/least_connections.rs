@@ -6,10 +6,10 @@
 
 use super::members::Members;
 use super::tournament::Tournament;
-use super::{Algorithm, Fact, Request};
+use super::{Algorithm, Fact, Measure, Request};
 
 /// All open members, by load and then by when they were last chosen.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct LeastConnections {
     order: Tournament<(u64, u64)>,
     chosen: Vec<u64>,
@@ -52,6 +52,14 @@ impl Algorithm for LeastConnections {
             self.seat(members, index);
         }
         first
+    }
+
+    fn measure(&self, _: &Members, _: &Request<'_>, _: usize) -> Measure {
+        Measure::Load
+    }
+
+    fn copy(&self) -> Box<dyn Algorithm> {
+        Box::new(self.clone())
     }
 }
 

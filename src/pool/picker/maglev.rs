@@ -14,7 +14,7 @@ use super::members::Members;
 use super::round_robin::spread;
 
 /// The table: whose each slot is.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Maglev {
     slots: Vec<u32>,
 }

@@ -3,7 +3,7 @@
 use super::{Member, WHOLE};
 
 /// All members, by index.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Members {
     all: Vec<Standing>,
     total: Total,

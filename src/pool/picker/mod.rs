@@ -14,6 +14,7 @@ pub(super) mod hash;
 mod least_connections;
 mod logarithm;
 mod maglev;
+mod measure;
 mod members;
 mod open_set;
 mod rendezvous;
@@ -29,13 +30,14 @@ use std::time::{Duration, Instant};
 
 use first::First;
 use least_connections::LeastConnections;
+pub use measure::{Measure, bid};
 use members::Members;
 use response_time::ResponseTime;
 use round_robin::RoundRobin;
 use source_hash::SourceHash;
 use two_choices::TwoChoices;
 
-/// Chooses among the members of a pool.
+/// Chooses among the members of a pool. A copy goes on by itself, exactly as this one would.
 #[derive(Debug)]
 pub struct Picker {
     members: Members,
@@ -120,6 +122,24 @@ impl Picker {
     pub fn pick(&mut self, key: PickKey, now: Instant, tried: &[usize]) -> Option<usize> {
         self.algorithm.pick(&self.members, &Request { key, now, tried })
     }
+
+    /// What the algorithm goes by, of one open member, right after a pick with the same arguments.
+    #[must_use]
+    pub fn measure(&self, index: usize, key: PickKey, now: Instant) -> Measure {
+        self.algorithm.measure(&self.members, &Request { key, now, tried: &[] }, index)
+    }
+
+    /// What a member is known by, see [`identity`].
+    #[must_use]
+    pub fn identity(&self, index: usize) -> u64 {
+        self.members.identity(index)
+    }
+}
+
+impl Clone for Picker {
+    fn clone(&self) -> Self {
+        Self { members: self.members.clone(), algorithm: self.algorithm.copy() }
+    }
 }
 
 /// How a picker chooses.
@@ -189,8 +209,14 @@ impl Member {
     /// A member known by `name`: hashing finds it by that, wherever in the list it stands.
     #[must_use]
     pub fn new(name: &str, weight: u16) -> Self {
-        Self { identity: hash::bytes(name.as_bytes()), weight }
+        Self { identity: identity(name), weight }
     }
+}
+
+/// A number that stands for a name: the same on every machine, in every process and version.
+#[must_use]
+pub fn identity(name: &str) -> u64 {
+    hash::bytes(name.as_bytes())
 }
 
 /// All of a member's weight.
@@ -214,6 +240,12 @@ trait Algorithm: fmt::Debug {
 
     /// See [`Picker::pick`].
     fn pick(&mut self, members: &Members, request: &Request<'_>) -> Option<usize>;
+
+    /// See [`Picker::measure`].
+    fn measure(&self, members: &Members, request: &Request<'_>, index: usize) -> Measure;
+
+    /// One that is told and asked the same from now on, and answers the same.
+    fn copy(&self) -> Box<dyn Algorithm>;
 }
 
 /// What has changed about a member.

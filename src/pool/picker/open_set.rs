@@ -4,7 +4,7 @@
 //! over a quarter of a million numbers, and more are added as needed.
 
 /// A set of numbers below a limit.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct OpenSet {
     /// From the bits themselves up to a single word.
     levels: Vec<Vec<u64>>,
@@ -55,6 +55,18 @@ impl OpenSet {
         }
     }
 
+    /// How many numbers from `from` on and below `to` are in the set; a word at a time.
+    pub(super) fn count(&self, from: usize, to: usize) -> u32 {
+        let bits = |at: usize| self.levels[0].get(at).copied().unwrap_or(0);
+        let below = |at: usize| (1 << (at % WORD)) - 1;
+        let (first, last) = (from / WORD, to / WORD);
+        if first == last {
+            return (bits(first) & below(to) & !below(from)).count_ones();
+        }
+        let between: u32 = (first + 1..last).map(|at| bits(at).count_ones()).sum();
+        (bits(first) & !below(from)).count_ones() + between + (bits(last) & below(to)).count_ones()
+    }
+
     fn descend(&self, height: usize, mut number: usize) -> usize {
         for level in self.levels[..height].iter().rev() {
             number = number * WORD + lowest(level[number]);
@@ -89,6 +101,10 @@ mod tests {
                 if present { model.insert(number) } else { model.remove(&number) };
                 for from in [0, number, number + 1, number / 2, limit] {
                     prop_assert_eq!(set.next(from), model.range(from..).next().copied());
+                    for to in [from, limit, from + number].map(|to| to.max(from)) {
+                        let expected = model.range(from..to).count();
+                        prop_assert_eq!(set.count(from, to) as usize, expected);
+                    }
                 }
             }
         }

@@ -42,7 +42,7 @@ pub(super) fn draw(members: &Members, key: PickKey, index: usize) -> u64 {
 
 /// The price a draw stands for, `-log2(draw / 2^64)`, in units of 2^-56; the lowest price for the
 /// weight wins.
-fn price(draw: u64) -> u64 {
+pub(super) fn price(draw: u64) -> u64 {
     (64 << 56) - log2(draw.max(1))
 }
 

@@ -16,10 +16,10 @@ use std::time::{Duration, Instant};
 use super::logarithm::{halved, log2};
 use super::members::Members;
 use super::tournament::Tournament;
-use super::{Algorithm, Fact, Request, Sample};
+use super::{Algorithm, Fact, Measure, Request, Sample};
 
 /// All open members, by cost; those with an estimate, and those without.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct ResponseTime {
     known: Tournament<Key>,
     unknown: Tournament<Key>,
@@ -159,6 +159,22 @@ impl Algorithm for ResponseTime {
             self.seat(members, index);
         }
         cheapest
+    }
+
+    fn measure(&self, _: &Members, request: &Request<'_>, index: usize) -> Measure {
+        let micros = |nanos: u64| u32::try_from(nanos / 1000).unwrap_or(u32::MAX);
+        let passed = self.origin.map(|origin| request.now.saturating_duration_since(origin));
+        let time = passed.map_or(0, nanos);
+        match self.records[index].estimate {
+            Some(Estimate { nanos, at }) => {
+                Measure::Expected(micros(halved(nanos, halvings(time.saturating_sub(at)))))
+            }
+            None => Measure::Assumed(micros(self.typical.unwrap_or(nanos(SHORTEST)) / 2)),
+        }
+    }
+
+    fn copy(&self) -> Box<dyn Algorithm> {
+        Box::new(self.clone())
     }
 }
 

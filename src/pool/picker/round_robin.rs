@@ -16,10 +16,10 @@ use std::collections::BTreeSet;
 
 use super::members::Members;
 use super::open_set::OpenSet;
-use super::{Algorithm, Fact, Request, WHOLE};
+use super::{Algorithm, Fact, Measure, Request, WHOLE};
 
 /// The cycle and the place in it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct RoundRobin {
     cycle: Vec<u32>,
     cursor: usize,
@@ -146,10 +146,32 @@ impl Algorithm for RoundRobin {
         self.cursor = (place + 1) % self.cycle.len();
         Some(index)
     }
+
+    fn measure(&self, _: &Members, _: &Request<'_>, index: usize) -> Measure {
+        let (begin, end) = (self.begins[index] as usize, self.begins[index + 1] as usize);
+        let own = &self.places[begin..end];
+        let ahead = own.partition_point(|&place| (place as usize) < self.cursor);
+        let Some(place) = own.get(ahead).or(own.first()).map(|&place| place as usize) else {
+            return Measure::Turns(u32::MAX);
+        };
+        let length = self.cycle.len();
+        if (place + length - self.cursor) % length > FAR {
+            return Measure::Turns(u32::MAX);
+        }
+        Measure::Turns(if place >= self.cursor {
+            self.open.count(self.cursor, place)
+        } else {
+            self.open.count(self.cursor, length) + self.open.count(0, place)
+        })
+    }
+
+    fn copy(&self) -> Box<dyn Algorithm> {
+        Box::new(self.clone())
+    }
 }
 
 /// The share of every member that may be chosen, and the largest of them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Shares {
     of: Vec<u16>,
     /// How many have each share.
@@ -264,6 +286,8 @@ fn common_divisor(a: u32, b: u32) -> u32 {
 /// it when a weight is changed.
 const SMOOTH_WORK: usize = 4_000_000;
 const SPAN: u64 = 1 << 32;
+/// Places further on are not counted: that would take longer than a pick.
+const FAR: usize = 4096;
 
 #[cfg(test)]
 mod tests {

@@ -13,16 +13,16 @@
 
 use super::maglev::Maglev;
 use super::members::Members;
-use super::{Algorithm, Fact, Request, WHOLE, hash, rendezvous};
+use super::{Algorithm, Fact, Measure, Request, WHOLE, hash, rendezvous};
 
 /// How a client's backend is found.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct SourceHash {
     way: Way,
     balance_factor: Option<u32>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Way {
     Bids,
     Table(Maglev),
@@ -37,9 +37,7 @@ impl SourceHash {
 
     /// Whether a member takes this client without its share or its part of all being exceeded.
     fn suits(&self, members: &Members, request: &Request<'_>, index: usize) -> bool {
-        let share = members.share(index);
-        let draw = || hash::mix(rendezvous::draw(members, request.key, index)) >> 56;
-        (share == WHOLE || draw() < u64::from(share)) && self.has_room(members, index)
+        shares(members, request, index) && self.has_room(members, index)
     }
 
     /// Whether one more connection keeps a member within `factor` percent of its part.
@@ -78,6 +76,28 @@ impl Algorithm for SourceHash {
             .or_else(|| rendezvous::best(members, request.key, fits))
             .or_else(|| rendezvous::best(members, request.key, open))
     }
+
+    fn measure(&self, members: &Members, request: &Request<'_>, index: usize) -> Measure {
+        if !shares(members, request, index) {
+            return Measure::BeyondShare;
+        }
+        match &self.way {
+            _ if !self.has_room(members, index) => Measure::BeyondPart,
+            Way::Table(_) => Measure::Table,
+            Way::Bids | Way::Open => Measure::Bid,
+        }
+    }
+
+    fn copy(&self) -> Box<dyn Algorithm> {
+        Box::new(self.clone())
+    }
+}
+
+/// Whether a member takes this client without its share being exceeded.
+fn shares(members: &Members, request: &Request<'_>, index: usize) -> bool {
+    let share = members.share(index);
+    let draw = || hash::mix(rendezvous::draw(members, request.key, index)) >> 56;
+    share == WHOLE || draw() < u64::from(share)
 }
 
 impl Way {

@@ -4,7 +4,7 @@
 //! root and the overall winner is read off the top. Equal keys are won by the lower index.
 
 /// A tournament among members with keys; a member without one takes no part.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Tournament<K> {
     keys: Vec<Option<K>>,
     /// Winners; the children of node `i` are `2i` and `2i + 1`, the members begin at the middle.

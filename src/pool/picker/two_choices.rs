@@ -9,14 +9,16 @@
 
 use super::fenwick::Fenwick;
 use super::members::Members;
-use super::{Algorithm, Fact, Request};
+use super::{Algorithm, Fact, Measure, Request};
 use crate::pool::random::Random;
 
 /// The weights to draw from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct TwoChoices {
     urn: Fenwick,
     random: Random,
+    /// By the last pick.
+    drawn: [Option<usize>; 2],
 }
 
 impl TwoChoices {
@@ -25,7 +27,7 @@ impl TwoChoices {
         for index in 0..members.len() {
             urn.set(index, members.pull(index));
         }
-        Self { urn, random: Random::new(seed) }
+        Self { urn, random: Random::new(seed), drawn: [None; 2] }
     }
 
     /// Draws a member and takes it out.
@@ -54,11 +56,20 @@ impl Algorithm for TwoChoices {
         }
         let first = self.draw();
         let second = first.and_then(|_| self.draw());
+        self.drawn = [first, second];
         for &index in first.iter().chain(&second).chain(request.tried) {
             self.urn.set(index, members.pull(index));
         }
         let less = |&index: &usize| members.load_now(index);
         first.into_iter().chain(second).min_by_key(less)
+    }
+
+    fn measure(&self, _: &Members, _: &Request<'_>, index: usize) -> Measure {
+        if self.drawn.contains(&Some(index)) { Measure::Drawn } else { Measure::NotDrawn }
+    }
+
+    fn copy(&self) -> Box<dyn Algorithm> {
+        Box::new(self.clone())
     }
 }
 
