@@ -17,7 +17,7 @@ pub(crate) struct Daemon {
     child: Child,
     incoming: Receiver<String>,
     lines: Vec<String>,
-    _file: Option<tempfile::NamedTempFile>,
+    file: Option<tempfile::NamedTempFile>,
 }
 
 impl Daemon {
@@ -34,8 +34,13 @@ impl Daemon {
         let mut command = program();
         command.args(["run", "-c"]).arg(file.path());
         let mut daemon = Self::spawn(command);
-        daemon._file = Some(file);
+        daemon.file = Some(file);
         daemon.ready()
+    }
+
+    /// Gives the file that it runs with another content.
+    pub(crate) fn write(&self, text: &str) {
+        std::fs::write(self.file.as_ref().unwrap().path(), text).unwrap();
     }
 
     /// A test backend on a free port.
@@ -55,7 +60,7 @@ impl Daemon {
                 }
             }
         });
-        Self { child, incoming, lines: Vec::new(), _file: None }
+        Self { child, incoming, lines: Vec::new(), file: None }
     }
 
     /// Waits until it has named its addresses, which the line about limits follows.
