@@ -10,6 +10,7 @@ use std::mem;
 use super::Balancer;
 use super::gate::Gate;
 use super::reload::{MOST_OF_PROPOSAL, PLAN};
+use super::rope::Rope;
 use super::route::Response;
 use crate::answer::{Answer, Backlog, Next};
 use crate::http::head::{Persistence, Request};
@@ -57,18 +58,44 @@ impl Conversation {
                 (Box::new(response), Manner { persistence: request.persistence, is_head })
             }
             State::Answering(response, manner) => (response, manner),
-            State::Listening | State::Closed => return Next::Close,
+            State::Listening | State::Sending(_, _) | State::Closed => return Next::Close,
         };
         if !response.go_on(balancer) {
             self.state = State::Answering(response, manner);
             return Next::Ask;
         }
-        send(&response, manner, output);
-        if manner.persistence == Persistence::Close {
-            return Next::Close;
+        self.send(*response, manner, output);
+        match self.state {
+            State::Closed => Next::Close,
+            State::Listening | State::Asking(_) | State::Answering(_, _) | State::Sending(_, _) => {
+                Next::Again
+            }
         }
-        self.state = State::Listening;
-        Next::Again
+    }
+
+    /// Bytes of an answer that are still to be sent.
+    #[must_use]
+    pub fn untaken(&self) -> usize {
+        match &self.state {
+            State::Sending(rest, _) => rest.len(),
+            State::Listening | State::Asking(_) | State::Answering(_, _) | State::Closed => 0,
+        }
+    }
+
+    fn send(&mut self, response: Response, manner: Manner, output: &mut Vec<u8>) {
+        response.head(manner.persistence, output);
+        let body = if manner.is_head { Rope::default() } else { response.body };
+        self.send_more(body, manner.persistence, output);
+    }
+
+    /// Sends one more piece, and remembers what is left.
+    fn send_more(&mut self, mut rest: Rope, persistence: Persistence, output: &mut Vec<u8>) {
+        output.extend(rest.pop().unwrap_or_default());
+        self.state = match persistence {
+            _ if !rest.is_empty() => State::Sending(rest, persistence),
+            Persistence::Close => State::Closed,
+            Persistence::Implied | Persistence::Announced => State::Listening,
+        };
     }
 
     fn listen(&mut self, input: &[u8], output: &mut Vec<u8>) -> Next {
@@ -84,8 +111,8 @@ impl Conversation {
                 Arrival::Request(request) => self.state = State::Asking(request),
                 Arrival::Refused { refusal, is_head } => {
                     let response = Response::to_refused(refusal);
-                    send(&response, Manner { persistence: Persistence::Close, is_head }, output);
-                    self.state = State::Closed;
+                    let manner = Manner { persistence: Persistence::Close, is_head };
+                    self.send(response, manner, output);
                 }
             }
         }
@@ -96,6 +123,10 @@ impl Conversation {
                 self.backlog.keep(rest);
                 Next::Ask
             }
+            State::Sending(_, _) => {
+                self.backlog.keep(rest);
+                Next::Again
+            }
             State::Closed => Next::Close,
         }
     }
@@ -103,9 +134,18 @@ impl Conversation {
 
 impl Answer for Conversation {
     fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> Next {
-        match self.state {
-            State::Listening => self.listen(input, output),
-            State::Asking(_) | State::Answering(_, _) => {
+        match mem::replace(&mut self.state, State::Closed) {
+            State::Listening => {
+                self.state = State::Listening;
+                self.listen(input, output)
+            }
+            State::Sending(rest, persistence) => {
+                self.backlog.keep(input);
+                self.send_more(rest, persistence, output);
+                if matches!(self.state, State::Closed) { Next::Close } else { Next::Again }
+            }
+            state @ (State::Asking(_) | State::Answering(_, _)) => {
+                self.state = state;
                 self.backlog.keep(input);
                 Next::Ask
             }
@@ -128,6 +168,8 @@ enum State {
     Asking(Box<Request>),
     /// There is more to come of its answer before that can be sent.
     Answering(Box<Response>, Manner),
+    /// There is more of its answer than could be sent at once.
+    Sending(Rope, Persistence),
     /// The last answer is out.
     Closed,
 }
@@ -137,15 +179,6 @@ enum State {
 struct Manner {
     persistence: Persistence,
     is_head: bool,
-}
-
-fn send(response: &Response, manner: Manner, output: &mut Vec<u8>) {
-    let reply = response.as_reply();
-    if manner.is_head {
-        reply.head(manner.persistence, output);
-    } else {
-        reply.whole(manner.persistence, output);
-    }
 }
 
 /// A whole configuration is taken from those who may send one.

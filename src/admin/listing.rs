@@ -9,12 +9,13 @@ use serde::Serialize;
 use super::Balancer;
 use super::metrics::Exposition;
 use super::overview::{Overview, Spot};
+use super::rope::Rope;
 use super::snapshot::Backend;
 
 /// What there is of a body, and what is to come.
 #[derive(Debug)]
 pub(super) struct Listing {
-    body: Vec<u8>,
+    body: Rope,
     pieces: std::vec::IntoIter<Piece>,
     form: Form,
 }
@@ -76,16 +77,16 @@ impl Listing {
     }
 
     fn of(pieces: Vec<Piece>, form: Form) -> Self {
-        Self { body: Vec::new(), pieces: pieces.into_iter(), form }
+        Self { body: Rope::default(), pieces: pieces.into_iter(), form }
     }
 
     /// Writes some more; the body, once it is whole.
-    pub(super) fn go_on(&mut self, balancer: &impl Balancer) -> Option<Vec<u8>> {
+    pub(super) fn go_on(&mut self, balancer: &impl Balancer) -> Option<Rope> {
         for _ in 0..PIECES {
             match self.pieces.next() {
-                Some(Piece::Text(text)) => self.body.extend(text),
+                Some(Piece::Text(text)) => self.body.push(&text),
                 Some(Piece::Backend(spot)) => self.tell(balancer, spot),
-                None => return self.finish(),
+                None => return Some(self.finish()),
             }
         }
         None
@@ -111,11 +112,10 @@ impl Listing {
         }
     }
 
-    /// What is left to do once every backend is told of.
-    fn finish(&mut self) -> Option<Vec<u8>> {
+    fn finish(&mut self) -> Rope {
         match &mut self.form {
-            Form::Status | Form::Target => Some(mem::take(&mut self.body)),
-            Form::Metrics(exposition) => exposition.join(),
+            Form::Status | Form::Target => mem::take(&mut self.body),
+            Form::Metrics(exposition) => exposition.finish(),
         }
     }
 }
@@ -150,11 +150,11 @@ impl<'a> Target<'a> {
 }
 
 /// Adds one more to a list.
-fn append(body: &mut Vec<u8>, value: &impl Serialize) {
-    if body.last() != Some(&b'[') {
-        body.push(b',');
+fn append(body: &mut Rope, value: &impl Serialize) {
+    if body.last() != Some(b'[') {
+        body.push(b",");
     }
-    body.extend(json(value));
+    body.push(&json(value));
 }
 
 /// A value as JSON, up to and behind what its empty list `key` will hold. Quotes within a text are
@@ -173,7 +173,7 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 }
 
 /// Pieces that are written at a time: some tenths of a millisecond.
-const PIECES: usize = 256;
+const PIECES: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -196,7 +196,7 @@ mod tests {
         let mut listing = make(fixed.overview());
         for parts in 1.. {
             if let Some(body) = listing.go_on(fixed) {
-                return (String::from_utf8(body).unwrap(), parts);
+                return (body.text(), parts);
             }
         }
         unreachable!("it ends")
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn however_many_parts_it_takes_the_status_is_the_whole_snapshot() {
-        for (backends, most) in [(0, 1), (3, 1), (1000, 6)] {
+        for (backends, most) in [(0, 1), (3, 1), (1000, 9)] {
             let fixed = crowd(backends);
             let (text, parts) = write(&fixed, Listing::status);
             assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), fixed.snapshot);
@@ -225,7 +225,7 @@ mod tests {
             fixed.snapshot.pools[0].backends.truncate(400);
             fixed.snapshot.pools.truncate(1);
             let body = std::iter::repeat_with(|| listing.go_on(&fixed)).flatten().next().unwrap();
-            let text = String::from_utf8(body).unwrap();
+            let text = body.text();
             assert!(text.contains("b:399") && !text.contains("b:400"), "{text}");
             if !text.starts_with('#') {
                 let json: serde_json::Value = serde_json::from_str(&text).unwrap();

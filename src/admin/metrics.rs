@@ -8,6 +8,7 @@
 use std::fmt::{self, Display, Write};
 
 use super::overview::Figures;
+use super::rope::Rope;
 use super::snapshot::{Listener, Pool, Snapshot, Waits};
 use crate::measure::Histogram;
 
@@ -15,7 +16,7 @@ use crate::measure::Histogram;
 #[derive(Debug)]
 pub struct Exposition {
     whole: Text,
-    families: std::vec::IntoIter<Text>,
+    families: Vec<Text>,
 }
 
 impl Exposition {
@@ -37,7 +38,7 @@ impl Exposition {
         text.sample(&[], Seconds(overview.uptime_milliseconds));
         text.family("build_info", GAUGE, "What is running; always 1.");
         text.sample(&[("version", &overview.version)], 1);
-        Self { whole: text, families: Vec::new().into_iter() }
+        Self { whole: text, families: Vec::new() }
     }
 
     /// The same, and the beginnings of what is told of each backend.
@@ -48,7 +49,7 @@ impl Exposition {
             text.family(name, kind, help);
             text
         });
-        Self { families: Vec::from(families).into_iter(), ..self }
+        Self { families: families.into(), ..self }
     }
 
     /// Tells of one more backend.
@@ -58,7 +59,7 @@ impl Exposition {
         labels.push_str("\",backend=\"");
         escape(figures.address, &mut labels);
         labels.push('"');
-        for (text, family) in self.families.as_mut_slice().iter_mut().zip(&FAMILIES) {
+        for (text, family) in self.families.iter_mut().zip(&FAMILIES) {
             match family.values {
                 Values::One(value) => text.labelled(&labels, value(figures)),
                 Values::Waits => text.waits(&labels, &figures.waits),
@@ -66,12 +67,11 @@ impl Exposition {
         }
     }
 
-    /// Joins one more of the families to the whole, which comes after the last one.
-    pub fn join(&mut self) -> Option<Vec<u8>> {
-        if let Some(family) = self.families.next() {
-            self.whole.written.push_str(&family.written);
-        }
-        (self.families.len() == 0).then(|| std::mem::take(&mut self.whole.written).into())
+    /// The whole.
+    pub(super) fn finish(&mut self) -> Rope {
+        let mut whole = std::mem::take(&mut self.whole.written);
+        self.families.drain(..).for_each(|family| whole.append(family.written));
+        whole
     }
 }
 
@@ -215,7 +215,7 @@ impl Display for Seconds {
 /// What has been written, and the family that samples belong to.
 #[derive(Debug, Default)]
 struct Text {
-    written: String,
+    written: Rope,
     family: &'static str,
 }
 
@@ -235,13 +235,12 @@ impl Text {
     fn part(&mut self, ending: &str, labels: &[(&str, &str)], value: impl Display) {
         self.written.extend([PREFIX, self.family, ending]);
         for (index, (name, value)) in labels.iter().enumerate() {
-            self.written.push_str(if index == 0 { "{" } else { "," });
-            self.written.extend([*name, "=\""]);
+            self.written.extend([if index == 0 { "{" } else { "," }, name, "=\""]);
             escape(value, &mut self.written);
-            self.written.push('"');
+            self.written.extend(["\""]);
         }
-        self.written.push_str(if labels.is_empty() { " " } else { "} " });
-        // Writing to a string cannot fail.
+        self.written.extend([if labels.is_empty() { " " } else { "} " }]);
+        // Writing to memory cannot fail.
         let _ = writeln!(self.written, "{value}");
     }
 
@@ -270,18 +269,15 @@ impl Text {
     }
 }
 
-fn escape(value: &str, written: &mut String) {
-    if !value.contains(['\\', '"', '\n']) {
-        written.push_str(value);
-        return;
-    }
-    for letter in value.chars() {
-        match letter {
-            '\\' => written.push_str("\\\\"),
-            '"' => written.push_str("\\\""),
-            '\n' => written.push_str("\\n"),
-            other => written.push(other),
-        }
+fn escape<'a>(value: &'a str, written: &mut impl Extend<&'a str>) {
+    for part in value.split_inclusive(['\\', '"', '\n']) {
+        let (plain, escaped) = match part.as_bytes().last() {
+            Some(b'\\') => (&part[..part.len() - 1], "\\\\"),
+            Some(b'"') => (&part[..part.len() - 1], "\\\""),
+            Some(b'\n') => (&part[..part.len() - 1], "\\n"),
+            Some(_) | None => (part, ""),
+        };
+        written.extend([plain, escaped]);
     }
 }
 
@@ -306,8 +302,7 @@ pub(super) mod tests {
         for (pool, backend) in snapshot.backends() {
             exposition.add(&figures(pool, backend));
         }
-        let whole = std::iter::repeat_with(|| exposition.join()).flatten().next().unwrap();
-        String::from_utf8(whole).unwrap()
+        exposition.finish().text()
     }
 
     pub(in crate::admin) fn figures<'a>(pool: &'a Pool, backend: &'a Backend) -> Figures<'a> {
@@ -419,7 +414,7 @@ pub(super) mod tests {
     #[test]
     fn backends_can_be_left_out() {
         let mut exposition = Exposition::new(&sample());
-        let text = String::from_utf8(exposition.join().unwrap()).unwrap();
+        let text = exposition.finish().text();
         assert!(!text.contains("backend=") && text.contains("pool_backends_up{"), "{text}");
     }
 }

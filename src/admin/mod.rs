@@ -19,6 +19,7 @@ pub mod overview;
 pub mod query;
 mod refused;
 pub mod reload;
+mod rope;
 pub mod route;
 pub mod sessions;
 pub mod snapshot;

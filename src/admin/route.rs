@@ -9,12 +9,13 @@ use super::asked::{backend_of, pool_of};
 use super::explain::Riddle;
 use super::gate::{Denial, Gate};
 use super::listing::Listing;
+use super::rope::Rope;
 use super::sessions::{Which, id_of, to_cut};
 use super::{
     Addition, Balancer, Change, Changed, Health, Problems, Proposal, Refused, Removal, explain,
     metrics, reload, sessions,
 };
-use crate::http::head::Request;
+use crate::http::head::{Persistence, Request};
 use crate::http::refusal::Refusal;
 use crate::http::reply::{Reply, Status};
 
@@ -28,7 +29,7 @@ pub struct Response {
     /// Further fields, with their values.
     pub fields: Vec<(&'static str, &'static str)>,
     /// The content.
-    pub body: Vec<u8>,
+    pub(super) body: Rope,
     /// What the content is to come from, as long as it is not there.
     listing: Option<Box<Listing>>,
 }
@@ -121,15 +122,15 @@ impl Response {
         true
     }
 
-    /// The same in the form that is written.
-    #[must_use]
-    pub fn as_reply(&self) -> Reply<'_> {
+    /// Appends all that goes before the content.
+    pub(super) fn head(&self, persistence: Persistence, output: &mut Vec<u8>) {
         let Self { status, content_type, fields, body, .. } = self;
-        Reply { status: *status, content_type, fields, body }
+        let reply = Reply { status: *status, content_type, fields, body: &[] };
+        reply.announce(body.len(), persistence, output);
     }
 
     fn new(status: Status, content_type: &'static str, body: Vec<u8>) -> Self {
-        Self { status, content_type, fields: FIELDS.to_vec(), body, listing: None }
+        Self { status, content_type, fields: FIELDS.to_vec(), body: body.into(), listing: None }
     }
 
     fn listed(content_type: &'static str, listing: Listing) -> Self {
@@ -324,8 +325,9 @@ mod tests {
 
     fn json(response: &Response) -> Value {
         assert_eq!(response.content_type, JSON);
-        assert!(response.body.ends_with(b"\n"));
-        serde_json::from_slice(&response.body).unwrap()
+        let text = response.body.text();
+        assert!(text.ends_with('\n'));
+        serde_json::from_str(&text).unwrap()
     }
 
     #[test]
@@ -360,7 +362,7 @@ mod tests {
     #[test]
     fn the_status_is_the_whole_snapshot() {
         let answer = ask("GET", "/api/v1/status");
-        let read: Snapshot = serde_json::from_slice(&answer.body).unwrap();
+        let read: Snapshot = serde_json::from_str(&answer.body.text()).unwrap();
         assert_eq!(read, sample());
     }
 
@@ -368,7 +370,7 @@ mod tests {
     fn metrics_say_what_they_are() {
         let answer = ask("GET", "/metrics");
         assert_eq!(answer.content_type, "text/plain; version=0.0.4; charset=utf-8");
-        assert!(answer.body.starts_with(b"# HELP evenkeel_"));
+        assert!(answer.body.text().starts_with("# HELP evenkeel_"));
     }
 
     #[test]
@@ -458,7 +460,7 @@ mod tests {
         let body = r#"{"address":"127.0.0.1:5009"}"#;
         let added = send("POST /addServer", body, &mut balancer);
         let text = "{\"success\":true,\"message\":\"Server added successfully\"}\n";
-        assert_eq!((added.status.code, added.body.as_slice()), (200, text.as_bytes()));
+        assert_eq!((added.status.code, added.body.text()), (200, text.to_owned()));
         let removed = send("DELETE /delete", body, &mut balancer);
         let expected = json!({ "success": true, "message": "Server removed successfully" });
         assert_eq!((removed.status.code, json(&removed)), (200, expected));

@@ -28,13 +28,17 @@ impl Reply<'_> {
 
     /// Appends the head alone, as an answer to `HEAD`.
     pub fn head(&self, persistence: Persistence, output: &mut Vec<u8>) {
-        let Self { status: Status { code, reason }, content_type, fields, body } = *self;
+        self.announce(self.body.len(), persistence, output);
+    }
+
+    /// Appends the head of an answer whose content is so long and comes from elsewhere.
+    pub fn announce(&self, length: usize, persistence: Persistence, output: &mut Vec<u8>) {
+        let Self { status: Status { code, reason }, content_type, fields, body: _ } = *self;
         let connection = match persistence {
             Persistence::Implied => "",
             Persistence::Announced => "Connection: keep-alive\r\n",
             Persistence::Close => "Connection: close\r\n",
         };
-        let length = body.len();
         let mut head = format!(
             "HTTP/1.1 {code} {reason}\r\nContent-Type: {content_type}\r\n\
              Content-Length: {length}\r\n"

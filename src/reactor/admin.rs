@@ -94,7 +94,7 @@ impl Admin {
     fn can_answer(&self, now: Instant) -> bool {
         self.clients.asking() > 0
             && self.rests_until.is_none_or(|until| until <= now)
-            && self.clients.untaken() < MOST_UNTAKEN
+            && self.clients.untaken(Conversation::untaken) < MOST_UNTAKEN
     }
 
     /// Lets clients in, as far as there are places.

@@ -112,9 +112,10 @@ impl<A: Answer> Guests<A> {
         }
     }
 
-    /// Bytes of answers that are not taken yet.
-    pub(super) fn untaken(&self) -> usize {
-        self.slab.iter().map(|(_, guest)| guest.output.len() - guest.written).sum()
+    /// Bytes of answers that are not taken yet; of what is not in the output `more` tells.
+    pub(super) fn untaken(&self, more: impl Fn(&A) -> usize) -> usize {
+        let of = |guest: &Guest<A>| guest.output.len() - guest.written + more(&guest.answer);
+        self.slab.iter().map(|(_, guest)| of(guest)).sum()
     }
 
     /// Lets the first in line be answered, or a part of that; false if nobody is.
