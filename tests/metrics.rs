@@ -179,6 +179,26 @@ fn backends_can_be_left_out_and_pools_still_tell() {
     assert_eq!(status["pools"][0]["backends"][0]["address"], up.address.to_string());
 }
 
+/// Whoever adds and removes backends all day must not be told of those of yesterday.
+#[test]
+fn a_backend_that_is_removed_leaves_no_metric_behind() {
+    let backend = Backend::echo();
+    let (_daemon, admin) = started(&Setup::new(&[backend.address]).text(), "");
+    let before = metrics(admin).lines().count();
+    for number in 1..=50 {
+        let address = format!("127.0.0.1:{number}");
+        let body = format!("{{\"address\":\"{address}\"}}");
+        let (head, answer) = request(admin, "POST", "/api/v1/pools/web/backends", &body);
+        assert!(head.contains(" 201 "), "{answer}");
+        assert!(metrics(admin).contains(&format!("backend=\"{address}\"")));
+        let path = format!("/api/v1/pools/web/backends/{address}");
+        let (head, answer) = request(admin, "DELETE", &path, "");
+        assert!(head.contains(" 200 "), "{answer}");
+        assert!(!metrics(admin).contains(&format!("backend=\"{address}\"")), "{number}");
+    }
+    assert_eq!(metrics(admin).lines().count(), before);
+}
+
 #[test]
 fn thousands_of_backends_are_all_told_of() {
     let mut list = String::new();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use support::backend::{Backend, Guests};
 use support::client::{ask, connect, read_end, read_text};
 use support::daemon::{Daemon, Setup};
-use support::ports::Port;
+use support::ports::{BlackHole, Port};
 use support::wait_until;
 
 /// A balancer whose connections are in the test's hands, at both ends.
@@ -83,6 +83,11 @@ fn pool(admin: SocketAddr) -> Value {
     status["pools"][0].clone()
 }
 
+fn uptime(admin: SocketAddr) -> u64 {
+    let status: Value = serde_json::from_str(&get(admin, "/api/v1/status")).unwrap();
+    status["uptime_milliseconds"].as_u64().unwrap()
+}
+
 #[test]
 fn a_backend_that_does_not_answer_is_the_slow_one() {
     let mut scene = Scene::new();
@@ -147,6 +152,36 @@ fn pauses_within_an_answer_are_the_backends() {
     assert_eq!(scene.waits()["client_send"], 0);
     drop((client, backend));
     scene.expect_line(1, "backend_send");
+}
+
+/// A database that takes connections and never greets is slow, not its patient clients.
+#[test]
+fn a_backend_that_speaks_first_is_waited_for_from_the_start() {
+    let mut scene = Scene::new();
+    let (mut client, mut backend) = scene.connect();
+    backend.write_all(b"hello").unwrap();
+    assert_eq!(read_text(&mut client, 5), "hello");
+    drop((client, backend));
+    scene.daemon.line_with(&["connection ended", "\"id\":1,"]);
+    let (client, backend) = scene.connect();
+    let lasts = || uptime(scene.admin);
+    let begun = lasts();
+    wait_until("its client has had enough", || lasts() > begun + 2 * A_WHILE);
+    drop((client, backend));
+    scene.expect_line(2, "backend_send");
+}
+
+#[test]
+fn a_connect_that_times_out_is_waited_for_as_a_connect() {
+    let nobody = BlackHole::new();
+    let setup = Setup::new(&[nobody.address]).pool("connect_timeout = '300ms'").global(LINES);
+    let (mut daemon, admin) = started(&setup);
+    read_end(&mut connect(daemon.address()));
+    let line: Value = serde_json::from_str(&daemon.line("connection ended")).unwrap();
+    assert!(line["connect_ms"].as_u64() > Some(A_WHILE), "{line}");
+    assert_eq!(line["connect_ms"], line["duration_ms"], "{line}");
+    let waits = &pool(admin)["backends"][0]["waits_ms"];
+    assert_eq!(waits["connect"], line["connect_ms"], "{waits}");
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //! - both may send and neither does: whoever breaks the silence with bytes was the one waited for,
 //!   be it a client that thinks, or a backend in the middle of an answer. A silence that nobody
 //!   breaks so, or not within [`PATIENCE`], is charged as it seems: after bytes of the client the
-//!   backend is to send, otherwise the client;
+//!   backend is to send, otherwise the client; before any bytes, whoever spoke first on the last
+//!   connection to this backend;
 //! - the step before spent its budget: nobody is waited for but the balancer itself.
 //!
 //! Time is counted in ticks, of a millisecond, that are the same for all connections. Whatever a

@@ -28,6 +28,11 @@ impl<S: Stream> Pair<S> {
         }
     }
 
+    /// Has the backend be waited for, though the client has not spoken yet.
+    pub fn expect_backend(&mut self) {
+        self.last_word = Some(Side::Client);
+    }
+
     /// Whether the backend does not take what it is to be given.
     fn owes_backend(&self) -> bool {
         self.to_backend.holds_bytes() || self.opening.as_ref().is_some_and(|o| o.is_untold())

@@ -48,6 +48,8 @@ pub struct Backend {
     counters: Counters,
     pub(super) history: History,
     pub(super) waits: WaitTotals,
+    /// Whether it spoke before its client, the last time that was seen.
+    pub(super) speaks_first: bool,
 }
 
 impl Backend {
@@ -73,6 +75,7 @@ impl Backend {
             counters: Counters::default(),
             history: History::default(),
             waits: WaitTotals::default(),
+            speaks_first: false,
         }
     }
 

@@ -82,6 +82,17 @@ impl Pool {
         }
     }
 
+    /// The first bytes of a connection came from the backend, or from the client.
+    pub fn spoke_first(&mut self, backend: usize, itself: bool) {
+        self.backends[backend].speaks_first = itself;
+    }
+
+    /// Whether the backend is one of those that speak before they are spoken to.
+    #[must_use]
+    pub fn speaks_first(&self, backend: usize) -> bool {
+        self.backends[backend].speaks_first
+    }
+
     /// What connections have waited for.
     #[must_use]
     pub fn waits(&self) -> &WaitTotals {

@@ -176,11 +176,6 @@ impl Pairs {
         self.slab.get(slot)
     }
 
-    /// The same, to be changed.
-    pub(super) fn find_mut(&mut self, slot: usize) -> Option<&mut Entry> {
-        self.slab.get_mut(slot)
-    }
-
     /// No pair has a slot as high as this.
     pub(super) fn highest(&self) -> usize {
         self.slab.capacity()

@@ -101,6 +101,7 @@ impl Reactor {
         for _ in 0..EXPIRIES {
             let Some(slot) = self.pairs.pop_due(self.now) else { break };
             self.switch_keepalive(slot);
+            self.look_at_wait(slot);
             match self.pairs.get_mut(slot).pair.expire(self.now) {
                 Step::Done(reason) => self.end(slot, reason, Farewell::Short),
                 step => {
@@ -124,6 +125,9 @@ impl Reactor {
             self.count_bytes(slot, before);
             if let Some(outlook) = outlook {
                 self.charge(slot, outlook, before);
+            }
+            if before == (0, 0) {
+                self.note_first_word(slot);
             }
             self.note_answer(slot);
             if !self.carry_out(slot, step) {
@@ -162,6 +166,7 @@ impl Reactor {
             }
             Step::Connected(took) => {
                 self.connected(slot, took);
+                self.expect_first_word(slot);
                 self.watch_answer(slot);
                 return true;
             }

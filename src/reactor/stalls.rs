@@ -36,6 +36,23 @@ impl Reactor {
         self.note_wait(slot, charged);
     }
 
+    /// Remembers who spoke first, if anybody has now: it tells whom the next one waits for.
+    pub(super) fn note_first_word(&mut self, slot: usize) {
+        let ((up, down), pool) = (self.moved(slot), self.pool_of(slot));
+        if let Some(choice) = self.pairs.get(slot).backend.filter(|_| up + down > 0) {
+            self.pools[pool].spoke_first(choice.backend(), up == 0);
+        }
+    }
+
+    /// A pair is connected: whoever is expected to speak is waited for.
+    pub(super) fn expect_first_word(&mut self, slot: usize) {
+        let pool = self.pool_of(slot);
+        let entry = self.pairs.get_mut(slot);
+        if entry.backend.is_some_and(|choice| self.pools[pool].speaks_first(choice.backend())) {
+            entry.pair.expect_backend();
+        }
+    }
+
     /// Charges what is left of a pair that ends.
     pub(super) fn charge_rest(&mut self, slot: usize) {
         let entry = self.pairs.get_mut(slot);
@@ -54,12 +71,17 @@ impl Reactor {
         for _ in 0..slots.min(LOOKED_AT) {
             let slot = if self.look.slot < slots { self.look.slot } else { 0 };
             self.look.slot = slot + 1;
-            if let Some(entry) = self.pairs.find_mut(slot) {
-                let outlook = entry.pair.outlook();
-                let charged = entry.waits.looked_at(self.tick, outlook);
-                self.note_wait(slot, charged);
+            if self.pairs.find(slot).is_some() {
+                self.look_at_wait(slot);
             }
         }
+    }
+
+    /// Charges a pair of which nothing is heard, or that is about to give something up.
+    pub(super) fn look_at_wait(&mut self, slot: usize) {
+        let entry = self.pairs.get_mut(slot);
+        let charged = entry.waits.looked_at(self.tick, entry.pair.outlook());
+        self.note_wait(slot, charged);
     }
 
     fn note_wait(&mut self, slot: usize, charged: Option<(Wait, u32)>) {
