@@ -1,5 +1,7 @@
 //! The program: arguments to a command, a command to an exit code. The only file that exits.
 
+#[path = "main/changing.rs"]
+mod changing;
 mod connections;
 
 use std::fs::File;
@@ -7,19 +9,16 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use evenkeel::admin::change::{WantedState, Wishes};
-use evenkeel::admin::{self, Changed, Snapshot};
+use evenkeel::admin;
 use evenkeel::answer::{Answerer, HttpAnswer, LineAnswer};
-use evenkeel::cli::{self, Check, Command, Demo, Run, Source, Status, TestBackend, Wait, Wish};
+use evenkeel::cli::{self, Check, Command, Demo, Run, Source, Status, TestBackend};
 use evenkeel::config::{
     self, Amendments, Complaint, Config, LoadError, LogFormat, Origin, state_file,
 };
 use evenkeel::demo::{self, DemoError};
 use evenkeel::logging;
-use evenkeel::reactor::{self, Door, Ending, Question, Reactor, StartError};
+use evenkeel::reactor::{self, Answered, Door, Ending, Question, Reactor, StartError};
 use log::LevelFilter;
 use serde::de::DeserializeOwned;
 
@@ -38,7 +37,11 @@ fn main() -> ExitCode {
         Command::Demo(demo) => show(&demo),
         Command::Backend(backend) => answer(backend),
         Command::Status(status) => tell(&status),
-        Command::Change(change) => alter(&change),
+        Command::Change(change) => changing::alter(&change),
+        Command::Add(add) => changing::add(&add),
+        Command::Remove(remove) => changing::remove(&remove),
+        Command::Reload(reload) => changing::reload(&reload),
+        Command::Plan(plan) => changing::plan(&plan),
         Command::Explain(explain) => connections::explain(&explain),
         Command::Sessions(sessions) => connections::sessions(&sessions),
         Command::Completions(shell) => print(&cli::completions(shell)),
@@ -170,106 +173,46 @@ fn tell(status: &Status) -> Result<Ending, Failure> {
     Ok(Ending::Drained)
 }
 
-/// Changes a backend of a running balancer, and waits for what comes of it if that is wanted.
-fn alter(change: &cli::Change) -> Result<Ending, Failure> {
-    let (weight, state) = match change.wish {
-        Wish::Drain => (None, Some(WantedState::Draining)),
-        Wish::Ready => (None, Some(WantedState::Ready)),
-        Wish::Maintenance => (None, Some(WantedState::Maintenance)),
-        Wish::Weight(weight) => (Some(weight), None),
-    };
-    let cli::Backend { pool, address } = change.backend.clone();
-    let asked = admin::Change { pool, address, wishes: Wishes { weight, state } };
-    let json = serde_json::to_string(&asked.wishes).map_err(io::Error::from)?;
-    let body = inquire(&change.admin, Question::Patch(&asked.path(), &json))?;
-    let changed: Changed = understood(&change.admin, &body)?;
-    show_backend(change, &changed);
-    if !changed.pool_available {
-        let _ = writeln!(io::stderr(), "evenkeel: nobody can serve in pool {} now", changed.pool);
-    }
-    match change.wait {
-        Some(wait) => empty(change, wait, changed),
-        None => Ok(Ending::Drained),
-    }
-}
-
-/// Waits until a backend that takes no new clients has no connections.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is no loop of events: it may look at the clock"
-)]
-fn empty(change: &cli::Change, wait: Wait, mut seen: Changed) -> Result<Ending, Failure> {
-    let until = wait.deadline.map(|deadline| Instant::now() + deadline);
-    while seen.backend.active > 0 {
-        let (name, left) = (format!("{}/{}", seen.pool, seen.backend.address), seen.backend.active);
-        if !seen.backend.takes_no_more() {
-            let state = &seen.backend.state;
-            let message = format!("evenkeel: {name} is {state}, somebody has ended the drain\n");
-            return Err(Failure { message, code: 7 });
-        }
-        let rest = until.map(|until| until.saturating_duration_since(Instant::now()));
-        if rest == Some(Duration::ZERO) {
-            let message = format!(
-                "evenkeel: the deadline passed, {left} connections of {name} are left; they go on, \
-                 and it still drains\n"
-            );
-            return Err(Failure { message, code: 7 });
-        }
-        thread::sleep(rest.map_or(LOOK, |rest| rest.min(LOOK)));
-        let status: Snapshot =
-            understood(&change.admin, &inquire(&change.admin, Question::Get(STATUS))?)?;
-        let found = status.backends().find(|(pool, backend)| {
-            pool.name == seen.pool && backend.address == seen.backend.address
-        });
-        let Some((pool, backend)) = found else {
-            return Err(Failure { message: format!("evenkeel: {name} is gone\n"), code: 7 });
-        };
-        seen.pool_available = pool.available;
-        seen.backend = backend.clone();
-        if seen.backend.active != left {
-            show_backend(change, &seen);
-        }
-    }
-    Ok(Ending::Drained)
-}
-
-fn show_backend(change: &cli::Change, changed: &Changed) {
-    let line = match serde_json::to_string(changed) {
-        Ok(json) if change.json => json,
-        Ok(_) | Err(_) => admin::one_line(changed),
-    };
-    // Who closes our output has seen enough.
-    let _ = writeln!(io::stdout(), "{line}");
-}
-
 /// What an answer says.
 fn understood<T: DeserializeOwned>(admin: &cli::Admin, body: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(body)
         .map_err(|error| unanswered(admin, &format!("it is no evenkeel: {error}")))
 }
 
-/// The answer of a running balancer to a question.
+/// The answer of a running balancer to a question that it can answer.
 fn inquire(admin: &cli::Admin, question: Question<'_>) -> Result<Vec<u8>, Failure> {
-    let refused = |message: String| Failure { message: format!("evenkeel: {message}\n"), code: 1 };
+    let answered = exchange(admin, question)?;
+    match answered.status {
+        200..=299 => Ok(answered.body),
+        _ => Err(refused(admin, &answered)),
+    }
+}
+
+/// Whatever a running balancer answers.
+fn exchange(admin: &cli::Admin, question: Question<'_>) -> Result<Answered, Failure> {
     let token = match &admin.token_file {
-        Some(file) => Some(config::read_token(file).map_err(|error| refused(error.to_string()))?),
+        Some(file) => Some(
+            config::read_token(file)
+                .map_err(|error| Failure { message: format!("evenkeel: {error}\n"), code: 1 })?,
+        ),
         None => None,
     };
-    let answered = reactor::ask(&admin.address, question, token.as_ref())
-        .map_err(|why| unanswered(admin, &why))?;
-    match answered.status {
-        200 => Ok(answered.body),
-        401 => Err(refused(format!(
-            "the balancer at {} wants its token; name the file that holds it with --token-file \
-             or EVENKEEL_TOKEN_FILE",
-            admin.address
-        ))),
-        code => Err(refused(format!(
-            "the balancer at {} refused ({code}): {}",
-            admin.address,
+    reactor::ask(&admin.address, question, token.as_ref()).map_err(|why| unanswered(admin, &why))
+}
+
+fn refused(admin: &cli::Admin, answered: &Answered) -> Failure {
+    let address = &admin.address;
+    let message = match answered.status {
+        401 => format!(
+            "evenkeel: the balancer at {address} wants its token; name the file that holds it with \
+             --token-file or EVENKEEL_TOKEN_FILE\n"
+        ),
+        code => format!(
+            "evenkeel: the balancer at {address} refused ({code}): {}\n",
             admin::error_in(&answered.body)
-        ))),
-    }
+        ),
+    };
+    Failure { message, code: 1 }
 }
 
 fn unanswered(admin: &cli::Admin, why: &str) -> Failure {
@@ -282,8 +225,6 @@ fn unanswered(admin: &cli::Admin, why: &str) -> Failure {
 }
 
 const STATUS: &str = "/api/v1/status";
-/// Between two looks at a backend that is to become empty.
-const LOOK: Duration = Duration::from_millis(250);
 
 fn start(format: LogFormat, level: LevelFilter) {
     logging::start(format, level);

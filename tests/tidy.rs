@@ -63,7 +63,7 @@ const NOWHERE: [(&str, &str); 9] = [
     ("SystemTime::now", "take `now` as an argument; only the monotonic clock is used"),
 ];
 
-/// Words that only the shell may use: `src/reactor/` and `src/main.rs`.
+/// Words that only the shell may use: `src/reactor/`, `src/main.rs` and `src/main/`.
 const SHELL_ONLY: [(&str, &str); 9] = [
     ("mio", "answer with what is to be done and let the reactor do it"),
     ("socket2", "let src/reactor/ set options on sockets"),
@@ -127,7 +127,7 @@ fn examine(path: &str, text: &str) -> Vec<String> {
             find(number, format!("{columns} columns, break the line at {MOST_COLUMNS} instead"));
         }
     }
-    let is_shell = path.starts_with("src/reactor/") || path == "src/main.rs";
+    let is_shell = path.starts_with("src/reactor/") || path.starts_with("src/main");
     for (number, line) in (1..).zip(code.lines()) {
         for (word, instead) in NOWHERE {
             if has_word(line, word) {

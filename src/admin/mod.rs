@@ -10,6 +10,7 @@
 mod asked;
 pub mod change;
 pub mod conversation;
+mod emptying;
 pub mod explain;
 pub mod gate;
 mod listing;
@@ -28,6 +29,7 @@ pub mod table;
 
 pub use change::{Change, Changed};
 pub use conversation::Conversation;
+pub use emptying::Emptying;
 use explain::{Explanation, Riddle};
 pub use gate::Gate;
 pub use membership::{Addition, NewBackend, Removal};
@@ -36,7 +38,7 @@ pub use refused::{Problems, Refused};
 pub use reload::{Plan, PlanItem, Proposal};
 use sessions::{Cut, Sessions, Which};
 pub use snapshot::Snapshot;
-pub use table::{error_in, one_line, table};
+pub use table::{error_in, one_line, plan_table, reload_table, rendered_in, table};
 
 /// The running balancer, as far as it can be asked.
 pub trait Balancer {
@@ -51,6 +53,12 @@ pub trait Balancer {
 
     /// Whether it takes clients, and for whom.
     fn health(&self) -> Health;
+
+    /// One backend as it is now; one that was removed is there until its connections have ended.
+    ///
+    /// # Errors
+    /// When there is no such pool or backend.
+    fn look(&self, pool: &str, address: &str) -> Result<Changed, Refused>;
 
     /// Changes a backend as `client` asks.
     ///

@@ -5,7 +5,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::asked::{backend_of, pool_of};
+use super::asked::{self, backend_of, pool_of};
 use super::explain::Riddle;
 use super::gate::{Denial, Gate};
 use super::listing::Listing;
@@ -65,6 +65,10 @@ impl Response {
             Path::Backend if request.method == "DELETE" => {
                 let removed = Removal::read(request).and_then(|r| balancer.remove(&r, client));
                 Self::outcome(Status::OK, removed)
+            }
+            Path::Backend if request.method != "PATCH" => {
+                let named = asked::backend(request);
+                Self::outcome(Status::OK, named.and_then(|(p, b)| balancer.look(&p, &b)))
             }
             Path::Backend => {
                 let changed = Change::read(request).and_then(|c| balancer.change(&c, client));
@@ -228,7 +232,7 @@ impl Path {
         match self {
             Self::Health | Self::Targets | Self::Metrics => "GET, HEAD",
             Self::Status | Self::Explain | Self::Sessions => "GET, HEAD",
-            Self::Backend => "PATCH, DELETE",
+            Self::Backend => "GET, HEAD, PATCH, DELETE",
             Self::Backends | Self::AddServer | Self::Reload | Self::Plan => "POST",
             Self::DeleteServer | Self::Session => "DELETE",
         }
@@ -239,9 +243,7 @@ impl Path {
             Self::Health | Self::Targets | Self::Metrics => "this path answers GET",
             Self::Status | Self::Explain | Self::Sessions => "this path answers GET",
             Self::Session => "this path answers DELETE; the list of sessions tells of all",
-            Self::Backend => {
-                "this path answers PATCH and DELETE; the status tells of every backend"
-            }
+            Self::Backend => "this path answers GET, PATCH and DELETE",
             Self::Backends => "this path answers POST; the status tells of every backend",
             Self::AddServer | Self::Reload | Self::Plan => "this path answers POST",
             Self::DeleteServer => "this path answers DELETE",
@@ -302,7 +304,6 @@ const JSON: &str = "application/json";
 
 #[cfg(test)]
 mod tests {
-    use super::super::asked;
     use super::super::snapshot::tests::{Fixed, sample};
     use super::super::snapshot::{DRAINING, Snapshot};
     use super::*;
@@ -419,7 +420,7 @@ mod tests {
             ("PATCH", &both, "{", 400),
             ("PATCH", &both, "{}", 422),
             ("PUT", &both, body, 405),
-            ("GET", &both, body, 405),
+            ("POST", &both, body, 405),
         ] {
             let (refused, asked) = ask(method, fields, body);
             assert_eq!(
@@ -427,7 +428,10 @@ mod tests {
                 (code, Vec::new()),
                 "{method} {fields} {body}"
             );
-            assert_eq!(refused.fields.contains(&("Allow", "PATCH, DELETE")), code == 405);
+            assert_eq!(
+                refused.fields.contains(&("Allow", "GET, HEAD, PATCH, DELETE")),
+                code == 405
+            );
         }
         let (answer, asked) = ask("PATCH", &both, body);
         assert_eq!((asked.len(), asked[0].1.as_str()), (1, "me"));
@@ -452,6 +456,11 @@ mod tests {
         let removed = send("DELETE /api/v1/pools/web/backends/127.0.0.1:5009", "", &mut balancer);
         assert_eq!(removed.status, Status::OK);
         assert_eq!(balancer.members, ["web + 127.0.0.1:5009 me", "web - 127.0.0.1:5009 me"]);
+        let seen = send("GET /api/v1/pools/web/backends/%5B0::1%5D:1", "", &mut balancer);
+        assert_eq!((seen.status.code, &json(&seen)["address"]), (200, &"[::1]:1".into()));
+        balancer.refusal = Some(Refused::no_backend("web", "a:1", []));
+        let gone = send("GET /api/v1/pools/web/backends/a:1", "", &mut balancer);
+        assert_eq!(gone.status, Status::NOT_FOUND);
     }
 
     #[test]

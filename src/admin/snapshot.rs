@@ -396,6 +396,11 @@ pub(super) mod tests {
             }
         }
 
+        fn look(&self, pool: &str, address: &str) -> Result<Changed, Refused> {
+            let backend = Backend { address: address.to_owned(), ..self.first() };
+            self.unless_refused(Changed { pool: pool.to_owned(), pool_available: true, backend })
+        }
+
         fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused> {
             self.asked.push((change.clone(), client.to_owned()));
             let backend = self.first();

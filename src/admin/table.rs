@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use super::change::Changed;
+use super::reload::{Plan, PlanItem};
 use super::snapshot::{Backend, Listener, Pool, Snapshot, Waits};
 
 /// The whole table.
@@ -39,6 +40,52 @@ pub fn error_in(body: &[u8]) -> String {
     let json: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let message = json.as_ref().and_then(|json| json["error"].as_str());
     clip(message.unwrap_or("without a word"), usize::MAX)
+}
+
+/// What an answer shows of what is wrong with a configuration.
+#[must_use]
+pub fn rendered_in(body: &[u8]) -> Option<String> {
+    let json: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let is_shown = |c: &char| *c == '\n' || !c.is_control();
+    Some(json["rendered"].as_str()?.chars().filter(is_shown).collect())
+}
+
+/// What a reload would do.
+#[must_use]
+pub fn plan_table(plan: &Plan) -> String {
+    changes(plan, "nothing would change", "would be made")
+}
+
+/// What a reload has done.
+#[must_use]
+pub fn reload_table(plan: &Plan) -> String {
+    changes(plan, "nothing has changed", "made")
+}
+
+fn changes(plan: &Plan, nothing: &str, made: &str) -> String {
+    if plan.changes.is_empty() {
+        return format!("{nothing}\n");
+    }
+    let mut out = "ACTION   CONNECTIONS  WHAT\n".to_owned();
+    for PlanItem { subject, action, text, connections } in &plan.changes {
+        let line = format!("{action:8} {connections:>11}  {subject}: {text}");
+        out.push_str(&clip(&line, usize::MAX));
+        out.push('\n');
+    }
+    let later = plan.changes.iter().filter(|change| change.needs_restart()).count();
+    let now = plan.changes.len() - later;
+    let number = |count: usize| match count {
+        1 => "1 change".to_owned(),
+        _ => format!("{count} changes"),
+    };
+    match later {
+        0 => out.push_str(&format!("{} {made}\n", number(now))),
+        _ => out.push_str(&format!(
+            "{} {made}; {later} not before the next start of the program\n",
+            number(now)
+        )),
+    }
+    out
 }
 
 fn header(snapshot: &Snapshot, out: &mut String) {
@@ -300,6 +347,35 @@ ENDED
         }
         let row = shown.lines().find(|line| line.contains("maintenance")).unwrap();
         assert!(row.ends_with("18.4E"), "the last column is there: {row}");
+    }
+
+    #[test]
+    fn a_plan_tells_each_change_and_how_many() {
+        let change = |action: &str, connections, text: &str| PlanItem {
+            subject: "backend web/a:1".to_owned(),
+            action: action.to_owned(),
+            text: text.to_owned(),
+            connections,
+        };
+        let mut plan = Plan::default();
+        assert_eq!(plan_table(&plan), "nothing would change\n");
+        plan.changes.push(change("remove", 12, "goes\x1b[2J"));
+        assert_eq!(
+            reload_table(&plan),
+            "ACTION   CONNECTIONS  WHAT\nremove            12  backend web/a:1: goes\u{fffd}[2J\n\
+             1 change made\n"
+        );
+        plan.changes.push(change("restart", 0, "later"));
+        let shown = plan_table(&plan);
+        let last = "1 change would be made; 1 not before the next start of the program";
+        assert_eq!(shown.lines().last(), Some(last));
+    }
+
+    #[test]
+    fn what_is_wrong_is_shown_as_it_was_drawn() {
+        let body = br#"{"error":"e","problems":["p"],"rendered":"a:1:1: b\n |\u001b[2J\n"}"#;
+        assert_eq!(rendered_in(body).as_deref(), Some("a:1:1: b\n |[2J\n"));
+        assert_eq!(rendered_in(br#"{"error":"e"}"#), None);
     }
 
     #[test]

@@ -123,7 +123,8 @@ impl TypedWeight {
 }
 
 pub(super) const CHANGE_HELP: &str = "\
-Connections that stand are left alone. Changes last until the balancer ends.
+Connections that stand are left alone. Changes last across reloads; with `state_file` in
+[global] also across restarts.
 
 Exit codes: 0 done; 1 the balancer refused; 2 usage; 6 nobody answered.";
 
@@ -132,7 +133,8 @@ Examples:
   evenkeel drain web/127.0.0.1:5001
   evenkeel drain --wait --deadline 10m web/127.0.0.1:5001
 
-Connections that stand are left alone, also when the deadline passes.
+Connections that stand are left alone, also when the deadline passes. While it waits it shows
+how many are left, and an estimate of the time from the rate at which they ended so far.
 
 Exit codes: 0 done; 1 the balancer refused; 2 usage; 6 nobody answered;
 7 connections were left when the deadline passed.";

@@ -11,6 +11,7 @@ mod change;
 mod client;
 mod explain;
 mod manual;
+mod membership;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -30,6 +31,10 @@ pub use explain::{About, Explain, Sessions, SessionsWish};
 use explain::{EXPLAIN_HELP, SESSIONS_HELP, TypedExplain, TypedSessions};
 use manual::main_help;
 pub use manual::{completions, manual};
+use membership::{
+    ADD_HELP, PLAN_HELP, RELOAD_HELP, REMOVE_HELP, TypedAdd, TypedPlan, TypedReload, TypedRemove,
+};
+pub use membership::{Add, PlanFile, Reload, Remove};
 
 /// What the program is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +51,14 @@ pub enum Command {
     Status(Status),
     /// Change a backend of a running balancer.
     Change(Change),
+    /// Add a backend to a running balancer.
+    Add(Add),
+    /// Remove a backend from a running balancer.
+    Remove(Remove),
+    /// Let a running balancer read its file again.
+    Reload(Reload),
+    /// Ask a running balancer what a reload would do.
+    Plan(PlanFile),
     /// Tell why connections went where they went.
     Explain(Explain),
     /// Show the connections that live, or cut one.
@@ -88,6 +101,10 @@ where
         TypedCommand::Ready(typed) => Ok(Command::Change(typed.meant(Wish::Ready))),
         TypedCommand::Maintenance(typed) => Ok(Command::Change(typed.meant(Wish::Maintenance))),
         TypedCommand::Weight(typed) => Ok(Command::Change(typed.meant())),
+        TypedCommand::Add(typed) => Ok(Command::Add(typed.meant())),
+        TypedCommand::Remove(typed) => Ok(Command::Remove(typed.meant())),
+        TypedCommand::Reload(typed) => Ok(Command::Reload(typed.meant())),
+        TypedCommand::Plan(typed) => Ok(Command::Plan(typed.meant())),
         TypedCommand::Explain(typed) => Ok(Command::Explain(typed.meant())),
         TypedCommand::Sessions(typed) => Ok(Command::Sessions(typed.meant())),
         TypedCommand::Completions { shell } => Ok(Command::Completions(shell)),
@@ -139,6 +156,18 @@ enum TypedCommand {
     /// Change a backend's share of new connections
     #[command(after_help = CHANGE_HELP)]
     Weight(TypedWeight),
+    /// Add a backend to a pool
+    #[command(after_help = ADD_HELP)]
+    Add(TypedAdd),
+    /// Remove a backend from its pool; its connections go on
+    #[command(after_help = REMOVE_HELP)]
+    Remove(TypedRemove),
+    /// Read the configuration file again and do what it says
+    #[command(after_help = RELOAD_HELP)]
+    Reload(TypedReload),
+    /// Show what a reload would change
+    #[command(after_help = PLAN_HELP)]
+    Plan(TypedPlan),
     /// Tell why a connection went where it went, and why it ended
     #[command(after_help = EXPLAIN_HELP)]
     Explain(TypedExplain),
@@ -408,6 +437,43 @@ mod tests {
         ] {
             refused(line);
         }
+    }
+
+    #[test]
+    fn backends_are_added_and_removed_by_name() {
+        let Command::Add(add) = meant("evenkeel add web [0::1]:80 --weight 0 --backup --json")
+        else {
+            panic!("this adds")
+        };
+        assert_eq!((add.pool.as_str(), add.address.to_string()), ("web", "[::1]:80".to_owned()));
+        assert_eq!((add.weight, add.max_connections, add.backup), (Some(0), None, true));
+        let line = "evenkeel remove web/a:1 --wait --deadline 10m";
+        let Command::Remove(remove) = meant(line) else { panic!("{line}") };
+        assert_eq!(remove.wait, Some(Wait { deadline: Some(Duration::from_secs(600)) }));
+        for (line, cure) in [
+            ("evenkeel add web", "<ADDRESS>"),
+            ("evenkeel add web a", "add one, as in \"a:5001\""),
+            ("evenkeel add web a:1 --weight 257", "0..=256"),
+            ("evenkeel remove a:1", "write POOL/ADDRESS"),
+            ("evenkeel remove web/a:1 --deadline 5s", "--wait"),
+        ] {
+            let (_, message) = refused(line);
+            assert!(message.contains(cure), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_plan_is_about_a_file_or_the_one_that_runs() {
+        let file = |line: &str| match meant(line) {
+            Command::Plan(plan) => plan.file,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert_eq!(file("evenkeel plan -c x.toml"), Some("x.toml".into()));
+        assert_eq!(file("evenkeel plan --json"), None);
+        assert!(matches!(
+            meant("evenkeel reload --json"),
+            Command::Reload(Reload { json: true, .. })
+        ));
     }
 
     #[test]

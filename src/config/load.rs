@@ -89,12 +89,18 @@ pub enum LoadError {
 /// The file is missing, unreadable, a directory, larger than 1 MiB or not UTF-8; or its text
 /// has errors, of which every one is reported.
 pub fn load(path: &Path) -> Result<Loaded, LoadError> {
+    parse(&path.display().to_string(), &read_text(path)?)
+}
+
+/// Reads a file that may hold a configuration.
+///
+/// # Errors
+///
+/// The file is missing, unreadable, a directory, larger than 1 MiB or not UTF-8.
+pub fn read_text(path: &Path) -> Result<String, LoadError> {
     let name = path.display().to_string();
     let bytes = read(path).map_err(|why| LoadError::Unreadable(format!("{name}: {why}\n")))?;
-    match String::from_utf8(bytes) {
-        Ok(text) => parse(&name, &text),
-        Err(error) => Err(not_utf8(&name, &error)),
-    }
+    String::from_utf8(bytes).map_err(|error| not_utf8(&name, &error))
 }
 
 /// Checks a text, and the token file that it names; `file_name` is what problems call it.

@@ -53,7 +53,7 @@ pub use choice::{LOG_FORMATS, balance_by_name, log_format_by_name};
 pub use diff::{Action, Difference, Item, Subject, difference};
 pub use duration::parse_duration;
 pub use health::{Agent, Check, Health, HttpCheck, Initial};
-pub use load::{LARGEST_FILE, LoadError, Loaded, Mention, Origin, load, parse};
+pub use load::{LARGEST_FILE, LoadError, Loaded, Mention, Origin, load, parse, read_text};
 pub use nearest::nearest;
 pub use network::Network;
 pub use pool::{Backend, OnDown, OnUnavailable, Policy, Pool, ProxyVersion, Timing};

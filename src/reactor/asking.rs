@@ -22,6 +22,8 @@ pub enum Question<'a> {
     Get(&'a str),
     /// To change what is at this path, as this JSON says.
     Patch(&'a str, &'a str),
+    /// To do what this path stands for, with this JSON.
+    Post(&'a str, &'a str),
     /// To remove what is at this path.
     Delete(&'a str),
 }
@@ -65,17 +67,18 @@ fn exchange(
         None => String::new(),
     };
     let fields = format!("Host: localhost\r\nConnection: close\r\n{authorization}");
+    let with_json = |method: &str, path: &str, json: &str| {
+        let length = json.len();
+        format!(
+            "{method} {path} HTTP/1.1\r\n{fields}Content-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{json}"
+        )
+    };
     let request = match question {
         Question::Get(path) => format!("GET {path} HTTP/1.1\r\n{fields}\r\n"),
-        Question::Delete(path) => format!(
-            "DELETE {path} HTTP/1.1\r\n{fields}Content-Type: application/json\r\n\
-             Content-Length: 0\r\n\r\n"
-        ),
-        Question::Patch(path, json) => format!(
-            "PATCH {path} HTTP/1.1\r\n{fields}Content-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{json}",
-            json.len()
-        ),
+        Question::Patch(path, json) => with_json("PATCH", path, json),
+        Question::Post(path, json) => with_json("POST", path, json),
+        Question::Delete(path) => with_json("DELETE", path, ""),
     };
     socket.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();

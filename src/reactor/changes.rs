@@ -36,6 +36,13 @@ impl Balancer for Reactor {
         self.health_view()
     }
 
+    fn look(&self, pool: &str, address: &str) -> Result<Changed, Refused> {
+        let pool = self.pool_asked_for(Some(pool))?;
+        let found = self.pools[pool].find(address);
+        let index = found.map_or_else(|| self.backend_asked_for(pool, address), Ok)?;
+        Ok(self.changed(pool, index))
+    }
+
     fn change(&mut self, change: &Change, client: &str) -> Result<Changed, Refused> {
         let pool = self.pool_asked_for(Some(&change.pool))?;
         let backend = self.backend_asked_for(pool, &change.address)?;
