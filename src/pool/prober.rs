@@ -304,4 +304,22 @@ mod tests {
         prober.hurry(9, now + SOONEST);
         assert_eq!(prober.next(), due);
     }
+
+    #[test]
+    fn a_poll_ends_with_its_last_user_and_its_number_goes_to_another() {
+        let now = Instant::now();
+        let mut prober = Prober::new(7);
+        let number = prober.add(PACE, now);
+        prober.join(number, 1);
+        prober.join(number, 2);
+        assert_eq!(prober.leave(1), None, "another one still waits");
+        assert_eq!(prober.users(number), [2]);
+        assert_eq!(prober.leave(1), None, "it has left already");
+        assert_eq!(prober.leave(2), Some(number));
+        assert!(prober.is_empty());
+        assert_eq!(prober.pop_due(now + PACE.interval * 9), None, "it is not made any more");
+        assert_eq!(prober.add(PACE, now), number);
+        prober.join(number, 1);
+        assert_eq!((prober.len(), prober.pop_due(now)), (1, Some(number)));
+    }
 }

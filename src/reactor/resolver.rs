@@ -338,4 +338,27 @@ mod tests {
         resolver.hurry(User::Poll(7), now + SOONEST * 9);
         assert_eq!(questions.try_iter().count(), 0, "not its name");
     }
+
+    #[test]
+    fn a_name_that_nobody_uses_is_asked_for_no_more() {
+        let now = super::super::clock();
+        let (mut resolver, questions, reply) = played();
+        resolver.refresh(now);
+        questions.try_iter().for_each(drop);
+        resolver.unwatch(USER);
+        resolver.unwatch(User::Poll(1));
+        assert!(!resolver.is_settled(), "its answer is still on its way");
+        // Asked for again meanwhile, it is another one.
+        resolver.watch("db", 1, USER);
+        resolver.refresh(now);
+        let number = questions.try_iter().next().unwrap().0;
+        reply.send((0, found())).unwrap();
+        assert!(resolver.take().is_empty(), "nobody waits for that any more");
+        reply.send((number, found())).unwrap();
+        assert_eq!(resolver.take()[0].users, [USER]);
+        assert!(resolver.is_settled());
+        resolver.unwatch(USER);
+        resolver.refresh(now + REFRESH * 2);
+        assert_eq!((questions.try_iter().count(), resolver.names.len()), (0, 0));
+    }
 }
