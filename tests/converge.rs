@@ -422,7 +422,7 @@ fn what_was_changed_at_run_time_outlives_a_reload() {
     assert_eq!(request(admin, "DELETE", &path(a.address), "").0, 200);
     assert_eq!(request(admin, "PATCH", &path(b.address), r#"{"state":"draining"}"#).0, 200);
     assert_eq!(request(admin, "PATCH", &path(c.address), r#"{"weight":7}"#).0, 200);
-    let answer = file.clone().pool("web", &[a.address, b.address], "queue = 7");
+    let answer = file.pool("web", &[a.address, b.address], "queue = 7");
     let answer = answer.reload(&daemon, admin);
     assert_eq!(answer["changes"].as_array().unwrap().len(), 1, "only the file's change: {answer}");
     assert_eq!([visit(front).1, visit(front).1], ["c", "c"]);
