@@ -39,3 +39,4 @@ pub mod pool;
 pub mod reactor;
 pub mod stats;
 pub mod timers;
+pub mod top;

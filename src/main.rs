@@ -3,6 +3,8 @@
 #[path = "main/changing.rs"]
 mod changing;
 mod connections;
+#[path = "main/watching.rs"]
+mod watching;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         Command::Plan(plan) => changing::plan(&plan),
         Command::Explain(explain) => connections::explain(&explain),
         Command::Sessions(sessions) => connections::sessions(&sessions),
+        Command::Top(top) => watching::top(&top),
         Command::Completions(shell) => print(&cli::completions(shell)),
         Command::Manual => cli::manual().map_err(Failure::from).and_then(|page| print(&page)),
     };

@@ -10,8 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Which module may use which, from the top down: each uses only what stands below it.
-const ARROWS: [(&str, &[&str]); 20] = [
-    ("main", &["admin", "answer", "cli", "config", "demo", "logging", "reactor"]),
+const ARROWS: [(&str, &[&str]); 21] = [
+    ("main", &["admin", "answer", "cli", "config", "demo", "logging", "reactor", "top"]),
     ("connections", &["admin", "cli", "reactor"]),
     ("lib", &[]),
     ("demo", &["cli", "config", "reactor"]),
@@ -31,8 +31,10 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "pool",
             "stats",
             "timers",
+            "top",
         ],
     ),
+    ("top", &["admin"]),
     ("admin", &["answer", "config", "http", "measure"]),
     ("answer", &["http"]),
     ("check", &["http"]),

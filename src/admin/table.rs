@@ -162,7 +162,7 @@ fn backends(pool: &Pool, width: usize, out: &mut String) {
 }
 
 /// What is out of the ordinary about a backend.
-fn notes(backend: &Backend) -> Vec<String> {
+pub(crate) fn notes(backend: &Backend) -> Vec<String> {
     let mut notes = Vec::new();
     if !backend.is_healthy() && !backend.reason.is_empty() {
         notes.push(backend.reason.clone());
@@ -239,18 +239,17 @@ pub(super) fn line(out: &mut String, text: &str) {
 }
 
 /// At most so many characters, none of which moves the cursor.
-pub(super) fn clip(text: &str, width: usize) -> String {
+pub(crate) fn clip(text: &str, width: usize) -> String {
     let mut shown: String =
         text.chars().take(width).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    if text.chars().nth(width).is_some() {
-        shown.pop();
+    if text.chars().nth(width).is_some() && shown.pop().is_some() {
         shown.push('…');
     }
     shown
 }
 
 /// A number that takes at most `width` characters, of which there are at least five.
-fn count(number: u64, width: usize) -> String {
+pub(crate) fn count(number: u64, width: usize) -> String {
     let exact = number.to_string();
     if exact.len() <= width {
         return exact;
@@ -258,7 +257,8 @@ fn count(number: u64, width: usize) -> String {
     scaled(number, 1000, &["", "k", "M", "G", "T", "P", "E"])
 }
 
-pub(super) fn bytes(number: u64) -> String {
+/// In 10 characters at most.
+pub(crate) fn bytes(number: u64) -> String {
     scaled(number, 1024, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
 }
 
@@ -275,7 +275,8 @@ fn scaled(number: u64, step: u64, units: &[&str]) -> String {
     }
 }
 
-pub(super) fn duration(seconds: u64) -> String {
+/// Rounded down to a unit that suits it.
+pub(crate) fn duration(seconds: u64) -> String {
     match seconds {
         ..120 => format!("{seconds} s"),
         120..7200 => format!("{} min", seconds / 60),

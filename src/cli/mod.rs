@@ -12,6 +12,7 @@ mod client;
 mod explain;
 mod manual;
 mod membership;
+mod top;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ use membership::{
     ADD_HELP, PLAN_HELP, RELOAD_HELP, REMOVE_HELP, TypedAdd, TypedPlan, TypedReload, TypedRemove,
 };
 pub use membership::{Add, PlanFile, Reload, Remove};
+pub use top::Top;
+use top::{TOP_HELP, TypedTop};
 
 /// What the program is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +66,8 @@ pub enum Command {
     Explain(Explain),
     /// Show the connections that live, or cut one.
     Sessions(Sessions),
+    /// Show the state of a running balancer live.
+    Top(Top),
     /// Print the completions of a shell.
     Completions(Shell),
     /// Print the manual page.
@@ -107,6 +112,7 @@ where
         TypedCommand::Plan(typed) => Ok(Command::Plan(typed.meant())),
         TypedCommand::Explain(typed) => Ok(Command::Explain(typed.meant())),
         TypedCommand::Sessions(typed) => Ok(Command::Sessions(typed.meant())),
+        TypedCommand::Top(typed) => Ok(Command::Top(typed.meant())),
         TypedCommand::Completions { shell } => Ok(Command::Completions(shell)),
         TypedCommand::Man => Ok(Command::Manual),
     }
@@ -144,6 +150,9 @@ enum TypedCommand {
     /// Show the state of a running balancer
     #[command(after_help = STATUS_HELP)]
     Status(TypedStatus),
+    /// Show the state of a running balancer live, with keys to change it
+    #[command(after_help = TOP_HELP)]
+    Top(TypedTop),
     /// Send no new clients to a backend; its connections go on
     #[command(after_help = DRAIN_HELP)]
     Drain(TypedDrain),

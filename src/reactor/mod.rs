@@ -10,6 +10,7 @@ mod admin;
 mod asking;
 mod changes;
 mod connect;
+mod console;
 mod converge;
 mod doorways;
 mod explain;
@@ -82,6 +83,7 @@ use token::Source;
 use waiting::LineNotes;
 
 pub use asking::{Answered, Question, ask};
+pub use console::{Pace, show};
 pub use limits::raise_descriptor_limit;
 pub use listener::listening_descriptor;
 pub use resolver::look_up;
