@@ -115,8 +115,8 @@ fn what_is_not_there_is_refused_with_the_nearest() {
         ("pool=wbe", 404, "did you mean \\\"web\\\"?"),
         ("backend=127.0.0.1:1", 404, "no pool has a backend"),
         ("pool=web&backend=127.0.0.1:1", 404, "pool web has no backend"),
-        ("limit=1001", 400, "give 1 to 1000"),
-        ("limit=0", 400, "give 1 to 1000"),
+        ("limit=501", 400, "give 1 to 500"),
+        ("limit=0", 400, "give 1 to 500"),
         ("after=-1", 400, "is no number of a connection"),
         ("bakend=x", 400, "did you mean \\\"backend\\\"?"),
     ] {

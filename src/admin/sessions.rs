@@ -129,7 +129,7 @@ pub const PATH: &str = "/api/v1/sessions";
 /// Connections on a page, unless asked for otherwise.
 pub const USUAL: usize = 100;
 /// Connections on a page at most.
-pub const MOST: usize = 1000;
+pub const MOST: usize = 500;
 
 #[cfg(test)]
 mod tests {
@@ -145,7 +145,7 @@ mod tests {
     fn what_is_asked_is_understood_as_it_is_written() {
         let backend = Some("unix:/run/a b.sock".to_owned());
         for which in [
-            Which { limit: 1000, ..Which::default() },
+            Which { limit: MOST, ..Which::default() },
             Which { pool: Some("web&x".to_owned()), backend, after: 9, limit: 1 },
         ] {
             let asked = request(&format!("GET {}", which.path()), "");
@@ -153,7 +153,7 @@ mod tests {
         }
         let usual = Which::read(&request("GET /api/v1/sessions?backend=[0:0::1]:5", "")).unwrap();
         assert_eq!((usual.limit, usual.backend.as_deref()), (USUAL, Some("[::1]:5")));
-        for query in ["limit=1001", "limit=0", "after=x", "id=1"] {
+        for query in ["limit=501", "limit=0", "after=x", "id=1"] {
             let asked = request(&format!("GET {PATH}?{query}"), "");
             assert_eq!(Which::read(&asked).unwrap_err().status.code, 400, "{query}");
         }

@@ -187,6 +187,11 @@ impl Pool {
             Some(Picked::Backend(index)) => Some(index),
             Some(Picked::Full | Picked::Nobody) | None => None,
         };
+        if picked.is_none() {
+            // Nobody was looked for, so there is nothing to say of the others.
+            tried.iter().for_each(|&index| choice.push(self.candidate(roster, asked, index)));
+            return;
+        }
         let is_told = |index: &usize| Some(*index) != chosen && !tried.contains(index);
         if self.order.len() <= MOST {
             for &index in &self.order {
@@ -390,6 +395,19 @@ mod tests {
         assert_eq!((choice.outcome, choice.open), (Outcome::LastResort(Rank::Backup), 0));
         assert_eq!(verdicts(&choice), [Verdict::Tried, Verdict::Tried, Verdict::Backup]);
         assert!(choice.is_chosen(2) && !choice.is_chosen(0));
+    }
+
+    #[test]
+    fn where_nobody_was_looked_for_only_those_tried_are_noted() {
+        let now = Instant::now();
+        let mut pool = pool(5, Policy::TwoChoices, |_, backend| backend);
+        choose(&mut pool, now, &[]);
+        let mut choice = Choice::default();
+        let asked = Asked { key: PickKey::LOCAL, now, tried: &[3, 1], picked: None };
+        pool.note(&asked, &mut choice);
+        assert_eq!((choice.outcome, choice.chosen()), (Outcome::Spent, None));
+        assert_eq!(verdicts(&choice), [Verdict::Tried; 2]);
+        assert_eq!((choice.backends, choice.open), (5, 3));
     }
 
     #[test]
