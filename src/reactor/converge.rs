@@ -35,6 +35,7 @@ impl Reactor {
     /// # Errors
     /// An address that cannot be bound; nothing has changed then.
     pub(super) fn converge(&mut self, config: Config) -> Result<(), StartError> {
+        self.check_room(&config)?;
         let fresh = self.bind(&config)?;
         let before: HashSet<usize> = self.places.pools.iter().copied().collect();
         let pools: Vec<usize> = config.pools.iter().map(|pool| self.take_pool(pool)).collect();
@@ -57,6 +58,18 @@ impl Reactor {
         self.open(fresh).map_err(StartError::System)?;
         self.config = config;
         Ok(())
+    }
+
+    /// Listeners and pools have numbers, which those that are going keep until they are gone.
+    fn check_room(&self, config: &Config) -> Result<(), StartError> {
+        let listeners = self.listeners.len() + config.listeners.len();
+        let pools = self.pools.len() + config.pools.len();
+        if listeners.max(pools) <= MOST_NUMBERS {
+            return Ok(());
+        }
+        let message = "too many listeners and pools that were taken away still have connections; \
+                       wait until some have ended";
+        Err(StartError::System(std::io::Error::other(message)))
     }
 
     /// Binds the addresses that are not bound yet.
@@ -337,3 +350,6 @@ impl Reactor {
         }
     }
 }
+
+/// Listeners that there are or were and still have connections; likewise pools.
+const MOST_NUMBERS: usize = 1 << 16;

@@ -16,38 +16,55 @@ pub fn raise_descriptor_limit() -> std::io::Result<()> {
 }
 
 /// How many descriptors this process has open.
-fn open_descriptors() -> u64 {
+pub(super) fn open_descriptors() -> usize {
     // Without /proc, assume a generous number; it only sets some descriptors aside.
-    std::fs::read_dir("/proc/self/fd").map_or(64, |entries| entries.count() as u64)
+    std::fs::read_dir("/proc/self/fd").map_or(64, Iterator::count)
 }
 
 /// How many clients may be inside at once: what is wanted, or what the descriptors allow. Two for
-/// each connection; what is open now besides those of `live` connections, one for each of `others`
-/// that come and go, two for each pipe, and a few for the rest are set aside.
-pub(super) fn max_connections(
-    wanted: Option<usize>,
-    others: usize,
-    live: usize,
-) -> Result<usize, StartError> {
+/// each connection; `others`, two for each pipe, and a few for the rest are set aside.
+pub(super) fn max_connections(wanted: Option<usize>, others: usize) -> Result<Most, StartError> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let open = open_descriptors().saturating_sub(2 * live as u64);
-    let aside = open + others as u64 + 2 * most_pipes() as u64 + SPARE;
+    let aside = others as u64 + 2 * most_pipes() as u64 + SPARE;
     let allowed = usize::try_from(limit.saturating_sub(aside) / 2).unwrap_or(usize::MAX).min(MOST);
     if allowed == 0 {
         return Err(StartError::Descriptors { limit, needed: aside + 2 });
     }
     match wanted {
         Some(wanted) if wanted > allowed => {
-            log::warn!(
-                "max_connections = {wanted} needs {} descriptors, the limit is {limit}: \
-                 at most {allowed} connections; raise the limit (ulimit -n, or LimitNOFILE= in \
-                 the systemd unit)",
-                aside + 2 * wanted as u64
-            );
-            Ok(allowed)
+            let needed = aside + 2 * wanted as u64;
+            Ok(Most { connections: allowed, lacking: Some(Lacking { wanted, limit, needed }) })
         }
-        Some(wanted) => Ok(wanted),
-        None => Ok(allowed),
+        Some(_) | None => Ok(Most { connections: wanted.unwrap_or(allowed), lacking: None }),
+    }
+}
+
+/// How many clients may be inside at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Most {
+    pub(super) connections: usize,
+    /// Why there are not as many as wanted.
+    lacking: Option<Lacking>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lacking {
+    wanted: usize,
+    limit: u64,
+    needed: u64,
+}
+
+impl Most {
+    /// Tells when there are not as many as wanted.
+    pub(super) fn warn(self) {
+        if let Some(Lacking { wanted, limit, needed }) = self.lacking {
+            log::warn!(
+                "max_connections = {wanted} needs {needed} descriptors, the limit is {limit}: \
+                 at most {} connections; raise the limit (ulimit -n, or LimitNOFILE= in \
+                 the systemd unit)",
+                self.connections
+            );
+        }
     }
 }
 

@@ -132,7 +132,9 @@ pub struct Reactor {
     parting: Parting,
     guests: Guests<Answerer>,
     admin: Admin,
-    /// Descriptors that the admin address may take.
+    /// Descriptors of the process itself, without doorways.
+    own_descriptors: usize,
+    /// Those that the admin address may take.
     admin_descriptors: usize,
     /// Whether the admin address has another token by now.
     is_admin_stale: bool,

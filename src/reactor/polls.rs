@@ -199,6 +199,7 @@ impl Reactor {
             }
         };
         self.prober.join(number, user);
+        self.prober.hurry(user, self.now);
     }
 }
 

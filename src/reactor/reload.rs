@@ -4,7 +4,8 @@
 //! be bound, nothing changes. What cannot be changed in a running process stays as it is and is
 //! told as such. Reading takes as long as the file system does; it is a small file.
 
-use super::{Reactor, StartError, limits};
+use super::limits::{self, Most};
+use super::{Reactor, StartError};
 use crate::admin::{Plan, PlanItem, Proposal, Refused};
 use crate::config::{self, Config, Difference, Loaded, Origin, Subject, difference};
 use crate::http::reply::Status;
@@ -101,21 +102,37 @@ impl Reactor {
         self.drain_deadline = self.config.global.drain_deadline;
         self.access_log = self.config.global.access_log;
         self.is_admin_stale = true;
-        self.settle_limits();
+        if let Some(most) = self.settle_limits() {
+            most.warn();
+        }
     }
 
-    /// How many connections there may be depends on what else takes descriptors.
-    pub(super) fn settle_limits(&mut self) {
-        let others = self.prober.len() + self.admin_descriptors;
-        let own = 2 * self.live();
-        match limits::max_connections(self.config.global.max_connections, others, own) {
-            Ok(most) => self.max_connections = most,
-            Err(error) => log::warn!("the limit of connections stays as it is: {error}"),
-        }
+    /// How many connections there may be depends on what else takes descriptors. What is known now,
+    /// if anything is.
+    pub(super) fn settle_limits(&mut self) -> Option<Most> {
         if let Err(error) = self.resolver.start(self.poll.registry()) {
             log::warn!("names cannot be resolved: {error}");
         }
         self.resolver.refresh(self.now);
+        let wanted = self.config.global.max_connections;
+        match limits::max_connections(wanted, self.other_descriptors()) {
+            Ok(most) => {
+                self.max_connections = most.connections;
+                Some(most)
+            }
+            Err(error) => {
+                log::warn!("the limit of connections stays as it is: {error}");
+                None
+            }
+        }
+    }
+
+    /// Descriptors that are no connection's.
+    pub(super) fn other_descriptors(&self) -> usize {
+        self.own_descriptors
+            + self.doorways.iter().count()
+            + self.prober.len()
+            + self.admin_descriptors
     }
 
     fn tell_reload(&mut self, plan: &Plan) {

@@ -60,7 +60,12 @@ impl Resolver {
             self.unanswered += 1;
             number
         });
-        self.names[number].users.push(user);
+        let name = &mut self.names[number];
+        name.users.push(user);
+        // Who comes later does not wait until the answer that is there has become old.
+        if name.asked.is_some() && !name.waiting && !self.unasked.contains(&number) {
+            self.unasked.push(number);
+        }
         self.of_user.insert(user, number);
     }
 
@@ -360,5 +365,20 @@ mod tests {
         resolver.unwatch(USER);
         resolver.refresh(now + REFRESH * 2);
         assert_eq!((questions.try_iter().count(), resolver.names.len()), (0, 0));
+    }
+
+    #[test]
+    fn who_comes_later_does_not_wait_until_an_answer_has_become_old() {
+        let now = super::super::clock();
+        let (mut resolver, questions, reply) = played();
+        resolver.refresh(now);
+        resolver.watch("db", 1, User::Poll(2));
+        resolver.refresh(now);
+        assert_eq!(questions.try_iter().count(), 1, "the answer that is awaited is for all");
+        reply.send((0, found())).unwrap();
+        assert_eq!(resolver.take()[0].users.len(), 3);
+        resolver.watch("db", 1, User::Poll(3));
+        resolver.refresh(now);
+        assert_eq!(questions.try_iter().count(), 1);
     }
 }

@@ -134,6 +134,7 @@ impl Reactor {
             parting: Parting::default(),
             guests: Guests::new(GUESTS),
             admin: Admin::default(),
+            own_descriptors: 0,
             admin_descriptors: 0,
             is_admin_stale: false,
             prober: Prober::new(seed()),
@@ -158,13 +159,15 @@ impl Reactor {
 
     /// Sets the limits that follow, starts the helper thread, and says so.
     fn prepare(&mut self, wanted: Option<usize>) -> Result<(), StartError> {
-        self.max_connections =
-            limits::max_connections(wanted, self.prober.len() + self.admin_descriptors, 0)?;
         self.resolver.start(self.poll.registry()).map_err(StartError::System)?;
         self.resolver.refresh(self.now);
         for address in self.admin.addresses() {
             log::info!("listening on {address} (admin)");
         }
+        self.own_descriptors = limits::open_descriptors() - self.doorways.iter().count();
+        let most = limits::max_connections(wanted, self.other_descriptors())?;
+        most.warn();
+        self.max_connections = most.connections;
         log::info!("at most {} connections at once", self.max_connections);
         Ok(())
     }
