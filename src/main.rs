@@ -82,10 +82,28 @@ fn balance(run: &Run) -> Result<Ending, Failure> {
         LogFormat::Json => log::warn!("{}", warnings.trim_end()),
     }
     let amendments = match &config.global.state_file {
-        Some(path) => state_file::load(path)?,
+        Some(path) => restore(path, &config)?,
         None => Amendments::default(),
     };
     Ok(Reactor::balancing(config, origin, amendments)?.run()?)
+}
+
+/// What was changed before the program was started, which is told.
+fn restore(path: &Path, config: &Config) -> Result<Amendments, Failure> {
+    let kept = state_file::load(path)?;
+    if let Some(complaint) = state_file::obstacle(path) {
+        log::warn!("{complaint}");
+    }
+    let mut settled = kept.clone();
+    settled.settle(config);
+    let (holds, rest) = (settled.len(), kept.len() - settled.len());
+    if !kept.is_empty() {
+        log::info!(
+            "{}: {holds} backends are as they were changed at run time, {rest} as configured now",
+            path.display()
+        );
+    }
+    Ok(kept)
 }
 
 /// Loads as `run` would, and resolves the names unless told not to.

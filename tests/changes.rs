@@ -6,12 +6,12 @@ mod support;
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 use support::backend::Backend;
 use support::client::{ask, connect, read_end, read_text};
-use support::daemon::{Daemon, QUICK_HEALTH, Setup, program};
+use support::command::{command, ended, say};
+use support::daemon::{Daemon, QUICK_HEALTH, Setup};
 use support::wait_until;
 
 fn started(setup: &Setup) -> (Daemon, SocketAddr) {
@@ -262,24 +262,6 @@ fn what_is_refused_changes_nothing() {
     }
     let backend = &status(admin)["pools"][0]["backends"][0];
     assert_eq!((&backend["weight"], &backend["state"]), (&1.into(), &"up".into()));
-}
-
-/// A command that asks this balancer.
-fn command(admin: impl ToString, line: &str) -> Command {
-    let mut command = program();
-    command.env_remove("EVENKEEL_TOKEN_FILE").env("EVENKEEL_ADMIN", admin.to_string());
-    command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-/// How it ends, and what it prints: to the output, and besides.
-fn ended(output: Output) -> (Option<i32>, String, String) {
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
-
-fn say(admin: impl ToString, line: &str) -> (Option<i32>, String, String) {
-    ended(command(admin, line).output().unwrap())
 }
 
 #[test]

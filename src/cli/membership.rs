@@ -157,7 +157,8 @@ Examples:
   evenkeel add web app4.example:8080 --weight 2 --max-connections 500
 
 It gets clients once its health check passes. It stays across reloads; with `state_file`
-in [global] also across restarts.
+in [global] also across restarts. One that the file has, and that was removed, comes back as
+it is there, but for a weight.
 
 Exit codes: 0 done; 1 the balancer refused; 2 usage; 6 nobody answered.";
 

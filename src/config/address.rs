@@ -8,6 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use super::overlap;
 use super::problem::{Complaint, quote};
 
 /// Where a backend is reached: `HOST:PORT`, `[V6]:PORT` or `unix:PATH`.
@@ -70,6 +71,12 @@ impl FromStr for BackendAddress {
 }
 
 impl BackendAddress {
+    /// Whether the two are spellings of one address.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        overlap::identity(self) == overlap::identity(other)
+    }
+
     /// The port; Unix sockets have none.
     #[must_use]
     pub fn port(&self) -> Option<u16> {

@@ -82,6 +82,14 @@ impl Amendments {
         config
     }
 
+    /// What runs once the file is loaded: with what is left of these changes then.
+    #[must_use]
+    pub fn over(&self, file: &Config) -> Config {
+        let mut settled = self.clone();
+        settled.settle(file);
+        settled.apply(file)
+    }
+
     /// Forgets what the file says too, and what is about pools and backends that are gone. What was
     /// added here and is in the file now is the file's, but for a weight that was asked for.
     pub fn settle(&mut self, file: &Config) {

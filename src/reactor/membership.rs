@@ -27,13 +27,15 @@ impl Reactor {
         self.news.info(self.now, line);
         self.amendments.add(&name, backend.clone());
         self.amended();
-        let index = match self.pools[pool].find(&label) {
+        // One that the file has comes back as it is there.
+        let backend = self.configured(&name, &backend.address).unwrap_or(backend).clone();
+        let index = match self.pools[pool].find(&backend.address.to_string()) {
             Some(index) => {
-                self.revise_backend(pool, index, backend, true);
+                self.revise_backend(pool, index, &backend, true);
                 self.pools[pool].set_state(index, Admin::Ready, self.now);
                 index
             }
-            None => self.bring_in(pool, backend),
+            None => self.bring_in(pool, &backend),
         };
         self.arrange(pool);
         self.room.encourage(pool);
@@ -115,6 +117,12 @@ impl Reactor {
             pool_available: pool.is_available(),
             backend: self.backend_view(pool, index),
         }
+    }
+
+    /// A backend as it is configured.
+    fn configured(&self, pool: &str, address: &BackendAddress) -> Option<&config::Backend> {
+        let pool = self.config.pools.iter().find(|configured| configured.name == pool)?;
+        pool.backends.iter().find(|backend| backend.address.is_same(address))
     }
 
     /// Gives the list of a pool the order of its configuration.

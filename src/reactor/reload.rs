@@ -51,7 +51,7 @@ impl Reactor {
         wanted.apply(&origin.overrides)?;
         let plan = self.planned(&wanted);
         let base = Difference::reachable(&self.base, &wanted);
-        let config = self.amendments.apply(&base);
+        let config = self.amendments.over(&base);
         self.converge(config).map_err(cannot_be_had)?;
         self.base = base;
         self.amended();
@@ -71,7 +71,7 @@ impl Reactor {
     }
 
     fn planned(&self, wanted: &Config) -> Plan {
-        let difference = difference(&self.config, &self.amendments.apply(wanted));
+        let difference = difference(&self.config, &self.amendments.over(wanted));
         let items = difference.items.iter();
         Plan { changes: items.map(|item| PlanItem::new(item, self.touched(item))).collect() }
     }

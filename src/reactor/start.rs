@@ -53,7 +53,7 @@ impl Reactor {
             reactor.decisions = Decisions::remembering(REMEMBERED, reactor.now);
         }
         reactor.admin_descriptors = reactor.admin.descriptors();
-        reactor.converge(amendments.apply(&config))?;
+        reactor.converge(amendments.over(&config))?;
         (reactor.origin, reactor.base, reactor.amendments) = (origin, config, amendments);
         reactor.amended();
         reactor.take_wishes();

@@ -10,6 +10,7 @@
 
 pub(crate) mod backend;
 pub(crate) mod client;
+pub(crate) mod command;
 pub(crate) mod crowd;
 pub(crate) mod daemon;
 pub(crate) mod noise;
