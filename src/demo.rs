@@ -124,7 +124,10 @@ impl Backends {
             Some(path) => {
                 writeln!(out, "  curl --unix-socket {path} http://localhost/targets")?;
             }
-            None => writeln!(out, "  curl http://{admin}/targets    # the state of each backend")?,
+            None => {
+                writeln!(out, "  curl http://{admin}/targets    # the state of each backend")?;
+                writeln!(out, "  http://{admin}/    # the dashboard, for a browser")?;
+            }
         }
         writeln!(out, "  {program} status --admin {admin}    # the same and more as a table")?;
         if let Some((port, child)) = self.0.get(1) {

@@ -268,6 +268,38 @@ fn with_a_token_the_state_is_told_only_to_who_knows_it() {
 }
 
 #[test]
+fn the_dashboard_needs_no_token_and_holds_none() {
+    let backend = Backend::echo();
+    let token = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(token.path(), "s3cret-s3cret\n").unwrap();
+    let admin = format!("listen = '127.0.0.1:0'\ntoken_file = '{}'", token.path().display());
+    let (_daemon, admin) = started(&Setup::new(&[backend.address]).text(), &admin);
+    let whole = ask(admin, &request("GET", "/", ""));
+    let (head, page) = whole.split_once("\r\n\r\n").unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{page}");
+    assert!(!page.contains("s3cret") && !page.contains(&backend.address.to_string()));
+    for line in [
+        "HTTP/1.1 200 OK",
+        "Content-Type: text/html; charset=utf-8",
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        "X-Frame-Options: DENY",
+        "Referrer-Policy: no-referrer",
+    ] {
+        assert!(head.lines().any(|said| said == line), "{line}\n{head}");
+    }
+    let policy = head.lines().find(|line| line.starts_with("Content-Security-Policy: ")).unwrap();
+    for part in ["default-src 'none'", "connect-src 'self'", "frame-ancestors 'none'"] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert!(!policy.contains("unsafe") && !policy.contains('*'), "{policy}");
+    assert_eq!(ask(admin, &request("HEAD", "/", "")), format!("{head}\r\n\r\n"));
+    let foreign = "GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    assert_eq!(answer(admin, foreign).0, 403);
+    assert_eq!(answer(admin, &request("POST", "/", "Content-Length: 0\r\n")).0, 405);
+}
+
+#[test]
 fn a_unix_socket_is_for_its_user_and_group() {
     let (backend, folder) = (Backend::echo(), tempfile::tempdir().unwrap());
     let path = folder.path().join("admin.sock");

@@ -89,6 +89,9 @@ fn four_requests_are_answered_in_turn() {
     }
     let line = format!("echo \"request $i\" | nc -N 127.0.0.1 {}; done", front.port());
     assert!(demo.printed.contains(&line), "{}", demo.printed);
+    let admin = demo.daemon.address_of("(admin)");
+    let line = format!("  http://{admin}/    # the dashboard, for a browser\n");
+    assert!(demo.printed.contains(&line), "{}", demo.printed);
 }
 
 #[test]

@@ -4,12 +4,14 @@
 //! `GET /api/v1/status`: the server writes it, `evenkeel status` reads it back. [`route`] turns a
 //! request and a snapshot into a response, [`metrics`] writes the snapshot for Prometheus,
 //! [`gate`] decides who is answered at all, and [`conversation`] is one client: requests in their
-//! order, one at a time. [`mod@table`] shows a snapshot to people, [`change`] is what can be asked
-//! for besides. Nothing here changes anything itself: that is the [`Balancer`]'s.
+//! order, one at a time. [`mod@table`] shows a snapshot to people, [`dashboard`] is the page that
+//! does so in a browser, [`change`] is what can be asked for besides. Nothing here changes anything
+//! itself: that is the [`Balancer`]'s.
 
 mod asked;
 pub mod change;
 pub mod conversation;
+pub mod dashboard;
 mod emptying;
 pub mod explain;
 pub mod gate;

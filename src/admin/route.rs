@@ -12,8 +12,8 @@ use super::listing::Listing;
 use super::rope::Rope;
 use super::sessions::{Which, id_of, to_cut};
 use super::{
-    Addition, Balancer, Change, Changed, Health, Problems, Proposal, Refused, Removal, explain,
-    metrics, reload, sessions,
+    Addition, Balancer, Change, Changed, Health, Problems, Proposal, Refused, Removal, dashboard,
+    explain, metrics, reload, sessions,
 };
 use crate::http::head::{Persistence, Request};
 use crate::http::refusal::Refusal;
@@ -37,14 +37,8 @@ pub struct Response {
 impl Response {
     /// The answer to a request.
     pub fn to(request: &Request, gate: &Gate, balancer: &mut impl Balancer, client: &str) -> Self {
-        if let Err(denial) = gate.check_place(request) {
-            return denial.into();
-        }
         let path = Path::of(request);
-        // Whoever balances over several of us probes this, and counts are no secret.
-        if path != Some(Path::Health)
-            && let Err(denial) = gate.check_token(request)
-        {
+        if let Err(denial) = admit(request, path, gate) {
             return denial.into();
         }
         let Some(path) = path else {
@@ -56,6 +50,7 @@ impl Response {
             return response;
         }
         match path {
+            Path::Dashboard => Self::dashboard(),
             Path::Health => health(balancer.health()),
             Path::Targets => Self::listed(JSON, Listing::targets(balancer.overview())),
             Path::Metrics => {
@@ -141,6 +136,12 @@ impl Response {
         Self { listing: Some(Box::new(listing)), ..Self::new(Status::OK, content_type, Vec::new()) }
     }
 
+    fn dashboard() -> Self {
+        let mut page = Self::new(Status::OK, dashboard::CONTENT_TYPE, dashboard::PAGE.into());
+        page.fields.extend(dashboard::FIELDS);
+        page
+    }
+
     /// A value as JSON, its fields in the order in which they are declared.
     fn of(status: Status, value: &impl Serialize) -> Self {
         match serde_json::to_vec(value) {
@@ -171,6 +172,17 @@ impl Response {
     }
 }
 
+/// Whether a request may be answered at all.
+fn admit(request: &Request, path: Option<Path>, gate: &Gate) -> Result<(), Denial> {
+    gate.check_place(request)?;
+    match path {
+        // Whoever balances over several of us probes the one, and counts are no secret; the other
+        // is the same page for everybody.
+        Some(Path::Health | Path::Dashboard) => Ok(()),
+        _ => gate.check_token(request),
+    }
+}
+
 impl From<Denial> for Response {
     fn from(denial: Denial) -> Self {
         let status = match denial {
@@ -189,6 +201,7 @@ impl From<Denial> for Response {
 /// The paths there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Path {
+    Dashboard,
     Health,
     Targets,
     Metrics,
@@ -211,6 +224,7 @@ enum Path {
 impl Path {
     fn of(request: &Request) -> Option<Self> {
         match request.path() {
+            "/" => Some(Self::Dashboard),
             "/health" => Some(Self::Health),
             "/targets" => Some(Self::Targets),
             "/metrics" => Some(Self::Metrics),
@@ -230,7 +244,7 @@ impl Path {
     /// The methods it answers, as a field has them.
     fn allowed(self) -> &'static str {
         match self {
-            Self::Health | Self::Targets | Self::Metrics => "GET, HEAD",
+            Self::Dashboard | Self::Health | Self::Targets | Self::Metrics => "GET, HEAD",
             Self::Status | Self::Explain | Self::Sessions => "GET, HEAD",
             Self::Backend => "GET, HEAD, PATCH, DELETE",
             Self::Backends | Self::AddServer | Self::Reload | Self::Plan => "POST",
@@ -240,7 +254,9 @@ impl Path {
 
     fn refusal(self) -> &'static str {
         match self {
-            Self::Health | Self::Targets | Self::Metrics => "this path answers GET",
+            Self::Dashboard | Self::Health | Self::Targets | Self::Metrics => {
+                "this path answers GET"
+            }
             Self::Status | Self::Explain | Self::Sessions => "this path answers GET",
             Self::Session => "this path answers DELETE; the list of sessions tells of all",
             Self::Backend => "this path answers GET, PATCH and DELETE",
@@ -538,8 +554,25 @@ mod tests {
     }
 
     #[test]
+    fn the_dashboard_is_for_everybody_and_runs_nothing_foreign() {
+        for (head, token) in [
+            ("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", Some("s3cret")),
+            ("HEAD /?what HTTP/1.1\r\nHost: 127.0.0.1:9930\r\n\r\n", None),
+        ] {
+            let page = response(head, token, Snapshot::default());
+            assert_eq!((page.status, page.content_type), (Status::OK, "text/html; charset=utf-8"));
+            assert_eq!(page.body.text(), dashboard::PAGE);
+            let policy = page.fields.iter().find(|field| field.0 == "Content-Security-Policy");
+            assert!(policy.unwrap().1.starts_with("default-src 'none'; "), "{policy:?}");
+            assert!(page.fields.contains(&("Cache-Control", "no-store")), "{:?}", page.fields);
+        }
+        assert_eq!(ask("POST", "/").status, Status::METHOD_NOT_ALLOWED);
+        assert_eq!(ask("GET", "/index.html").status, Status::NOT_FOUND);
+    }
+
+    #[test]
     fn a_foreign_host_is_told_nothing() {
-        for path in ["/health", "/api/v1/status", "/nothing"] {
+        for path in ["/", "/health", "/api/v1/status", "/nothing"] {
             let head = format!("GET {path} HTTP/1.1\r\nHost: evil.example\r\n\r\n");
             let answer = response(&head, None, sample());
             assert_eq!(answer.status, Status::FORBIDDEN, "{path}");
