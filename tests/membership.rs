@@ -9,6 +9,7 @@ use std::path::Path;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use support::admin::request;
 use support::backend::Backend;
 use support::client::{ask, connect, read_end, read_text};
 use support::command::{command, ended, say};
@@ -21,21 +22,6 @@ fn started(text: &str) -> (Daemon, SocketAddr, SocketAddr) {
     let mut daemon = Daemon::configured(&(text.to_owned() + ADMIN));
     let (front, admin) = (daemon.address(), daemon.address_of("(admin)"));
     (daemon, front, admin)
-}
-
-/// Status and body of the answer to a request with a body of JSON.
-fn request(admin: SocketAddr, line: &str, body: &str) -> (u16, Value) {
-    let length = body.len();
-    let whole = ask(
-        admin,
-        &format!(
-            "{line} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Content-Length: {length}\r\n\r\n{body}"
-        ),
-    );
-    let (head, body) = whole.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap())
 }
 
 /// What the status says of the backends of the first pool.

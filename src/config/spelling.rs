@@ -207,7 +207,9 @@ impl Rows {
             Agent::Address(address) => address.to_string(),
         });
         self.text("health.agent", agent);
-        self.duration("health.agent_interval", Some(*agent_interval));
+        if health.agent.is_some() {
+            self.duration("health.agent_interval", Some(*agent_interval));
+        }
     }
 
     fn check(&mut self, check: &Check) {

@@ -8,6 +8,7 @@
 #![allow(dead_code, reason = "every test program uses a part of this")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a helper fails the test that called it")]
 
+pub(crate) mod admin;
 pub(crate) mod backend;
 pub(crate) mod client;
 pub(crate) mod command;
