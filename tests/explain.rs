@@ -220,6 +220,8 @@ fn who_stands_in_line_is_told_for_what_and_for_how_long() {
     assert_eq!((&peek["waiting"], &peek["outcome"]), (&json!(1), &json!("full")));
     drop((first, server));
     let server = guests.next();
+    let told = explain(admin, 2);
+    assert_eq!((&told["waited"]["waiting"], &told["end"]), (&false.into(), &Value::Null));
     drop((second, server));
     let told = explain_end(admin, 2);
     assert_eq!(told["waited"]["waiting"], false);
