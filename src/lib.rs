@@ -2,7 +2,7 @@
 //!
 //! # The map
 //!
-//! Four walks, each readable top to bottom without jumping back:
+//! Five walks, each readable top to bottom without jumping back:
 //!
 //! - **Bytes**: `reactor::listener` accepts, `reactor::pairs` inserts, [`pair::Pair::step`] runs,
 //!   [`pair::flow::Flow::pump`] moves, [`pair::buffer`] holds, [`pair::endpoint`] writes.
@@ -13,6 +13,8 @@
 //!   sees it.
 //! - **Signal**: `reactor::signals`, [`lifecycle`], listeners dropped, turns go on until the pairs
 //!   are gone or the deadline has passed, `run` returns.
+//! - **Why**: `reactor::connect` picks, [`pool::Pool::note`] notes what spoke for and against each,
+//!   [`decisions`] remembers it with attempts and end, `reactor::explain` gives names and words.
 //!
 //! # Invariants
 //!
