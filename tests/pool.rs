@@ -287,7 +287,7 @@ proptest! {
                 }
                 Event::Remove(index) => {
                     if !std::mem::replace(&mut facts[*index].removed, true) {
-                        pool.remove(*index, now);
+                        pool.remove(&[*index], now);
                     }
                     None
                 }

@@ -18,7 +18,7 @@ impl Pool {
         if !self.terms.probed {
             backend.set_probed(false);
         }
-        let vacant = self.backends.iter().position(Backend::is_gone);
+        let vacant = self.vacant.pop();
         let index = self.roster.add(member(&backend), vacant);
         match vacant {
             Some(index) => self.backends[index] = backend,
@@ -29,13 +29,23 @@ impl Pool {
         index
     }
 
-    /// Takes a backend out of the list.
-    pub fn remove(&mut self, index: usize, now: Instant) {
-        self.order.retain(|&other| other != index);
-        self.backends[index].set_removed(true);
-        // What is derived from all weights is to be as if it had never been.
-        self.roster.set_weight(index, 0);
-        self.settle(index, now);
+    /// Takes backends out of the list that are in it.
+    pub fn remove(&mut self, indices: &[usize], now: Instant) {
+        for &index in indices {
+            self.backends[index].set_removed(true);
+            // What is derived from all weights is to be as if it had never been.
+            self.roster.set_weight(index, 0);
+            self.settle(index, now);
+            self.vacate(index);
+        }
+        self.order.retain(|&index| !self.backends[index].is_removed());
+    }
+
+    /// Gives the index of a backend free, if nothing is left of it.
+    pub(super) fn vacate(&mut self, index: usize) {
+        if self.backends[index].is_gone() {
+            self.vacant.push(index);
+        }
     }
 
     /// Puts a backend back that was taken out of the list and is not gone, behind the others.

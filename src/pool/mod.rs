@@ -52,6 +52,8 @@ pub struct Pool {
     backends: Vec<Backend>,
     /// The indices of those in the list, in its order.
     order: Vec<usize>,
+    /// The indices of those that are gone.
+    vacant: Vec<usize>,
     roster: Roster,
     /// One for each backend: when what it comes to changes by itself.
     timers: Timers,
@@ -76,6 +78,7 @@ impl Pool {
         let mut pool = Self {
             roster: Roster::new(terms.policy, &members, terms.seed),
             order: (0..backends.len()).collect(),
+            vacant: Vec::new(),
             terms,
             backends,
             timers: Timers::default(),
@@ -116,6 +119,7 @@ impl Pool {
     pub fn closed(&mut self, backend: usize) {
         self.backends[backend].closed();
         self.count(backend);
+        self.vacate(backend);
     }
 
     /// A probe of the backend passed, with the given attempt, or failed.

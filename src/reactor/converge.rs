@@ -255,9 +255,8 @@ impl Reactor {
                 None => self.bring_in(number, configured),
             });
         }
-        for index in known.into_values() {
-            self.take_out(number, index);
-        }
+        let others: Vec<usize> = known.into_values().collect();
+        self.take_out(number, &others);
         self.pools[number].arrange(order);
         self.room.encourage(number);
     }
@@ -291,11 +290,13 @@ impl Reactor {
         index
     }
 
-    /// Takes a backend out of its pool; its connections go on.
-    pub(super) fn take_out(&mut self, pool: usize, index: usize) {
-        if !self.pools[pool].backend(index).is_removed() {
+    /// Takes backends out of their pool, those that were not before; their connections go on.
+    pub(super) fn take_out(&mut self, pool: usize, indices: &[usize]) {
+        let is_listed = |index: &usize| !self.pools[pool].backend(*index).is_removed();
+        let leaving: Vec<usize> = indices.iter().copied().filter(is_listed).collect();
+        self.pools[pool].remove(&leaving, self.now);
+        for index in leaving {
             self.end_attention(pool, index);
-            self.pools[pool].remove(index, self.now);
             self.decisions.retire(self.pools[pool].backend(index).label());
         }
     }
@@ -344,9 +345,8 @@ impl Reactor {
                 self.is_tidy = false;
                 continue;
             }
-            for index in self.pools[number].order().to_vec() {
-                self.take_out(number, index);
-            }
+            let all = self.pools[number].order().to_vec();
+            self.take_out(number, &all);
         }
     }
 }

@@ -3,6 +3,8 @@
 //! What the operator has changed lies on top of what the file says, and is kept when that is read
 //! again. The configuration that runs is always the one with the other applied.
 
+use std::collections::HashMap;
+
 use super::Reactor;
 use super::report::BackendName;
 use crate::admin::{Addition, Changed, Refused, Removal};
@@ -63,7 +65,7 @@ impl Reactor {
             self.amendments.remove(&name, &address);
         }
         self.amended();
-        self.take_out(pool, index);
+        self.take_out(pool, &[index]);
         self.tell_availability();
         Ok(self.changed(pool, index))
     }
@@ -129,8 +131,13 @@ impl Reactor {
     fn arrange(&mut self, pool: usize) {
         let at = self.places.pools.iter().position(|&number| number == pool);
         let Some(configured) = at.map(|at| &self.config.pools[at]) else { return };
-        let label = |backend: &config::Backend| self.pools[pool].find(&backend.address.to_string());
-        let order = configured.backends.iter().filter_map(label).collect();
+        let by_label: HashMap<&str, usize> = {
+            let listed = self.pools[pool].order().iter();
+            listed.map(|&index| (self.pools[pool].backend(index).label(), index)).collect()
+        };
+        let label = |backend: &config::Backend| backend.address.to_string();
+        let place = |backend| by_label.get(label(backend).as_str()).copied();
+        let order = configured.backends.iter().filter_map(place).collect();
         self.pools[pool].arrange(order);
     }
 }

@@ -4,6 +4,8 @@
 //! be bound, nothing changes. What cannot be changed in a running process stays as it is and is
 //! told as such. Reading takes as long as the file system does; it is a small file.
 
+use std::collections::HashMap;
+
 use super::limits::{self, Most};
 use super::{Reactor, StartError};
 use crate::admin::{Plan, PlanItem, Proposal, Refused};
@@ -72,26 +74,37 @@ impl Reactor {
 
     fn planned(&self, wanted: &Config) -> Plan {
         let difference = difference(&self.config, &self.amendments.over(wanted));
-        let items = difference.items.iter();
-        Plan { changes: items.map(|item| PlanItem::new(item, self.touched(item))).collect() }
+        let live = self.live_by_backend();
+        let item = |item: &config::Item| PlanItem::new(item, self.touched(item, &live));
+        Plan { changes: difference.items.iter().map(item).collect() }
+    }
+
+    /// How many connections each backend has that has any.
+    fn live_by_backend(&self) -> HashMap<(&str, &str), u64> {
+        let mut live = HashMap::new();
+        for pool in self.places.pools.iter().map(|&number| &self.pools[number]) {
+            for (_, backend) in pool.backends().filter(|(_, one)| one.counters().active > 0) {
+                live.insert((pool.name(), backend.label()), backend.counters().active);
+            }
+        }
+        live
     }
 
     /// Live connections that a change is about.
-    fn touched(&self, item: &config::Item) -> u64 {
-        let pool = |name: &str| {
-            self.places.pools.iter().copied().find(|&pool| self.pools[pool].name() == name)
-        };
+    fn touched(&self, item: &config::Item, by_backend: &HashMap<(&str, &str), u64>) -> u64 {
         let count = match &item.subject {
             Subject::Global | Subject::Admin => 0,
             Subject::Listener(name) => {
                 let mut listeners = self.places.listeners.iter().map(|&at| &self.listeners[at]);
                 listeners.find(|listener| listener.name == *name).map_or(0, |found| found.active)
             }
-            Subject::Pool(name) => pool(name).map_or(0, |pool| self.manners[pool].live),
-            Subject::Backend { pool: name, address } => {
-                let pool = pool(name).map(|pool| &self.pools[pool]);
-                let found = pool.and_then(|pool| Some(pool.backend(pool.find(address)?)));
-                return found.map_or(0, |backend| backend.counters().active);
+            Subject::Pool(name) => {
+                let mut pools = self.places.pools.iter();
+                let found = pools.find(|&&pool| self.pools[pool].name() == name);
+                found.map_or(0, |&pool| self.manners[pool].live)
+            }
+            Subject::Backend { pool, address } => {
+                return by_backend.get(&(pool.as_str(), address.as_str())).copied().unwrap_or(0);
             }
         };
         count as u64
@@ -139,7 +152,7 @@ impl Reactor {
         if plan.changes.is_empty() {
             self.news.info(self.now, "Reload: nothing has changed");
         }
-        for change in &plan.changes {
+        for change in plan.changes.iter().take(MOST_TOLD) {
             let later = if change.needs_restart() { " (after a restart)" } else { "" };
             let PlanItem { subject, text, connections, .. } = change;
             let live = match connections {
@@ -147,6 +160,9 @@ impl Reactor {
                 _ => format!(" ({connections} live connections)"),
             };
             self.news.info(self.now, format_args!("Reload: {subject}: {text}{later}{live}"));
+        }
+        if let Some(more) = plan.changes.len().checked_sub(MOST_TOLD).filter(|&more| more > 0) {
+            self.news.info(self.now, format_args!("Reload: {more} more changes"));
         }
     }
 }
@@ -161,3 +177,6 @@ fn warn_of(loaded: &Loaded) {
 fn cannot_be_had(error: StartError) -> Refused {
     Refused::new(Status::CONFLICT, &format!("{error}; nothing was changed"))
 }
+
+/// Changes of one reload that are told one by one.
+const MOST_TOLD: usize = 50;
