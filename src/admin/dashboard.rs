@@ -35,7 +35,7 @@ pub const FIELDS: [(&str, &str); 5] = [
 const POLICY: &str = concat!(
     "default-src 'none'; ",
     "style-src 'sha256-qz6bg9XvkhEitiJvLc1U0j3Qu2BdLdmE6XYOo6rz/Q0='; ",
-    "script-src 'sha256-2GNUdJQdKCxTmixu7+WAI6yyjnovdcM3fuJtbn/PTcE='; ",
+    "script-src 'sha256-Lhq/zOtBaxEPM5ZlKO1WcSA0QrXk+CJcEwAmAJlNG/w='; ",
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; ",
     "frame-ancestors 'none'"
 );

@@ -52,10 +52,9 @@ impl Reactor {
             Some(choice) => BackendName(pool, choice.backend()).to_string(),
             None => pool.name().to_owned(),
         };
-        log::info!(
-            "Admin client {client} has connection {id} from {} to {place} cut",
-            session.client
-        );
+        let from = &session.client;
+        let line = format!("Admin client {client} has connection {id} from {from} to {place} cut");
+        self.news.info(self.now, line);
         let reason = CloseReason::CutByOperator;
         self.finish(slot, reason);
         Ok(Cut { reason: reason.words().to_owned(), session })

@@ -61,7 +61,8 @@ async function poll() {
     else failedSince ||= began;
     freshen();
   } finally {
-    if ($("login").hidden) timer = setTimeout(poll, Math.max(250, 1000 - (Date.now() - began)));
+    const took = Date.now() - began;
+    if ($("login").hidden) timer = setTimeout(poll, Math.max(took, 1000 - took));
   }
 }
 
