@@ -34,8 +34,8 @@ pub const FIELDS: [(&str, &str); 5] = [
 /// The hashes are of what stands within `<style>` and `<script>`; a test says what they should be.
 const POLICY: &str = concat!(
     "default-src 'none'; ",
-    "style-src 'sha256-qz6bg9XvkhEitiJvLc1U0j3Qu2BdLdmE6XYOo6rz/Q0='; ",
-    "script-src 'sha256-Lhq/zOtBaxEPM5ZlKO1WcSA0QrXk+CJcEwAmAJlNG/w='; ",
+    "style-src 'sha256-USFspGwFT9SG16m9i8cNmhbESAiaRCYaf6Hztg/msT0='; ",
+    "script-src 'sha256-h/trxMc+GRtF8RnK0oxL7xEOg7VsCadrmBZuIeXpoZc='; ",
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; ",
     "frame-ancestors 'none'"
 );

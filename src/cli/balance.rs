@@ -92,7 +92,7 @@ struct Common {
     /// response-time, resource or first
     #[arg(long, value_name = "NAME", value_parser = balance_by_name)]
     balance: Option<Policy>,
-    /// Address of the admin interface: HOST:PORT on this machine, or unix:PATH
+    /// Address of the admin interface and the dashboard: HOST:PORT on this machine, or unix:PATH
     #[arg(long, value_name = "ADDR")]
     admin: Option<BindAddress>,
     /// Log one line for each ended connection

@@ -332,6 +332,10 @@ function updateDetails() {
     ["Failed connects", whole.format(backend.connect_failures)],
     ["Up or down", `turned ${plural(backend.health_transitions, "time")}, `
       + `${plural(backend.flaps, "flap")} lately`]];
+  const waits = Object.entries(backend.waits_ms ?? {}).filter(([, spent]) => spent >= 1000)
+    .sort((a, b) => b[1] - a[1])
+    .map(([who, spent]) => `${who.replace("_", " ")} ${duration(Math.floor(spent / 1000))}`);
+  if (waits.length) facts.push(["Waited for", waits.join(", ")]);
   if (backend.backup) facts.push(["Backup", "serves only while no other can"]);
   if (backend.agent !== null) facts.push(["Agent", backend.agent]);
   reconcile($("facts"), facts.flatMap(([name, text]) => [[`${name}:`, name], [name, text]]),
