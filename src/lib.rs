@@ -31,6 +31,7 @@ pub mod cli;
 pub mod config;
 pub mod decisions;
 pub mod demo;
+pub mod doctor;
 pub mod edge;
 pub mod http;
 pub mod lifecycle;

@@ -3,6 +3,8 @@
 #[path = "main/changing.rs"]
 mod changing;
 mod connections;
+#[path = "main/diagnosing.rs"]
+mod diagnosing;
 #[path = "main/watching.rs"]
 mod watching;
 
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Command::Explain(explain) => connections::explain(&explain),
         Command::Sessions(sessions) => connections::sessions(&sessions),
         Command::Top(top) => watching::top(&top),
+        Command::Doctor(doctor) => diagnosing::doctor(&doctor),
         Command::Completions(shell) => print(&cli::completions(shell)),
         Command::Manual => cli::manual().map_err(Failure::from).and_then(|page| print(&page)),
     };

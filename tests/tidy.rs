@@ -10,8 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Which module may use which, from the top down: each uses only what stands below it.
-const ARROWS: [(&str, &[&str]); 21] = [
-    ("main", &["admin", "answer", "cli", "config", "demo", "logging", "reactor", "top"]),
+const ARROWS: [(&str, &[&str]); 22] = [
+    ("main", &["admin", "answer", "cli", "config", "demo", "doctor", "logging", "reactor", "top"]),
     ("connections", &["admin", "cli", "reactor"]),
     ("lib", &[]),
     ("demo", &["cli", "config", "reactor"]),
@@ -22,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
             "answer",
             "check",
             "config",
+            "doctor",
             "decisions",
             "edge",
             "http",
@@ -35,6 +36,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
         ],
     ),
     ("top", &["admin"]),
+    ("doctor", &["admin", "config"]),
     ("admin", &["answer", "config", "http", "measure"]),
     ("answer", &["http"]),
     ("check", &["http"]),

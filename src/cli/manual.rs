@@ -220,7 +220,7 @@ const EXIT_CODES: [(&str, &str); 8] = [
     ("4", "an address could not be bound"),
     ("5", "connections were cut: the drain deadline passed, or it was told to end at once"),
     ("6", "the admin address did not answer"),
-    ("7", "drain --wait: connections were left at the deadline"),
+    ("7", "drain --wait: connections were left; doctor: errors or warnings were found"),
 ];
 
 const ENVIRONMENT: [(&str, &str); 5] = [

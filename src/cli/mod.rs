@@ -9,6 +9,7 @@ mod backend;
 mod balance;
 mod change;
 mod client;
+mod doctor;
 mod explain;
 mod manual;
 mod membership;
@@ -28,6 +29,8 @@ pub use change::{Backend, Change, Wait, Wish};
 use change::{CHANGE_HELP, DRAIN_HELP, TypedChange, TypedDrain, TypedWeight};
 pub use client::{Admin, Status};
 use client::{STATUS_HELP, TypedStatus};
+pub use doctor::Doctor;
+use doctor::{DOCTOR_HELP, TypedDoctor};
 pub use explain::{About, Explain, Sessions, SessionsWish};
 use explain::{EXPLAIN_HELP, SESSIONS_HELP, TypedExplain, TypedSessions};
 use manual::main_help;
@@ -68,6 +71,8 @@ pub enum Command {
     Sessions(Sessions),
     /// Show the state of a running balancer live.
     Top(Top),
+    /// Compare the machine with a configuration.
+    Doctor(Doctor),
     /// Print the completions of a shell.
     Completions(Shell),
     /// Print the manual page.
@@ -113,6 +118,7 @@ where
         TypedCommand::Explain(typed) => Ok(Command::Explain(typed.meant())),
         TypedCommand::Sessions(typed) => Ok(Command::Sessions(typed.meant())),
         TypedCommand::Top(typed) => Ok(Command::Top(typed.meant())),
+        TypedCommand::Doctor(typed) => Ok(Command::Doctor(typed.meant())),
         TypedCommand::Completions { shell } => Ok(Command::Completions(shell)),
         TypedCommand::Man => Ok(Command::Manual),
     }
@@ -183,6 +189,9 @@ enum TypedCommand {
     /// Show the connections that live, or cut one of them
     #[command(after_help = SESSIONS_HELP)]
     Sessions(TypedSessions),
+    /// Check whether this machine can do what a configuration asks of it
+    #[command(after_help = DOCTOR_HELP)]
+    Doctor(TypedDoctor),
     /// Print the completions of a shell
     #[command(after_help = COMPLETIONS_HELP)]
     Completions {

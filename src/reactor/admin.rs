@@ -150,7 +150,7 @@ impl Reactor {
     }
 }
 
-const MOST_CLIENTS: usize = 64;
+pub(super) const MOST_CLIENTS: usize = 64;
 const BACKLOG: u32 = 128;
 /// For a request, for an answer to be taken, and between two requests.
 const PATIENCE: Duration = Duration::from_secs(10);

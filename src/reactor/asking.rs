@@ -59,7 +59,7 @@ fn exchange(
     question: Question<'_>,
     token: Option<&Token>,
 ) -> io::Result<Answered> {
-    let mut socket = connect(address)?;
+    let mut socket = connect(address, PATIENCE)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     let authorization = match token {
@@ -86,16 +86,17 @@ fn exchange(
     understand(&bytes)
 }
 
-fn connect(address: &BackendAddress) -> io::Result<Socket> {
+/// Connects to the first of its addresses that takes it, each in the time of `patience`.
+pub(super) fn connect(address: &BackendAddress, patience: Duration) -> io::Result<Socket> {
     let addresses = match address {
         BackendAddress::Inet(address) => vec![*address],
         BackendAddress::Name { host, port } => look_up(host, *port)?,
-        BackendAddress::Unix(path) => return connect_unix(path),
+        BackendAddress::Unix(path) => return connect_unix(path, patience),
     };
     let mut last = io::Error::from(ErrorKind::NotFound);
     for address in addresses {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        match socket.connect_timeout(&address.into(), PATIENCE) {
+        match socket.connect_timeout(&address.into(), patience) {
             Ok(()) => return Ok(socket),
             Err(error) => last = error,
         }
@@ -103,10 +104,10 @@ fn connect(address: &BackendAddress) -> io::Result<Socket> {
     Err(last)
 }
 
-fn connect_unix(path: &Path) -> io::Result<Socket> {
+fn connect_unix(path: &Path, patience: Duration) -> io::Result<Socket> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     // Linux bounds the wait for a place in the queue of a unix socket by this (man 7 socket).
-    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(patience))?;
     socket.connect(&SockAddr::unix(path)?)?;
     Ok(socket)
 }

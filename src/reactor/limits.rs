@@ -3,7 +3,9 @@
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::StartError;
+use super::admin;
 use super::socket::SourcePorts;
+use crate::doctor::facts::Descriptors;
 
 /// Raises the soft descriptor limit to the hard one.
 ///
@@ -25,7 +27,7 @@ pub(super) fn open_descriptors() -> usize {
 /// each connection; `others`, two for each pipe, and a few for the rest are set aside.
 pub(super) fn max_connections(wanted: Option<usize>, others: usize) -> Result<Most, StartError> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let aside = others as u64 + 2 * most_pipes() as u64 + SPARE;
+    let aside = aside(others, most_pipes());
     let allowed = usize::try_from(limit.saturating_sub(aside) / 2).unwrap_or(usize::MAX).min(MOST);
     if allowed == 0 {
         return Err(StartError::Descriptors { limit, needed: aside + 2 });
@@ -68,9 +70,25 @@ impl Most {
     }
 }
 
+/// Not for connections: `others`, pipes, and a few for the rest.
+fn aside(others: usize, pipes: usize) -> u64 {
+    others as u64 + 2 * pipes as u64 + SPARE
+}
+
+/// The limit that the program will have, and what it will set aside of it.
+pub(super) fn descriptors(probes: usize, has_admin: bool) -> Descriptors {
+    let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    let others = open_descriptors() + probes + if has_admin { admin::MOST_CLIENTS } else { 0 };
+    Descriptors { hard, aside: aside(others, pipes_of(hard)) }
+}
+
 /// How many pipes may carry bulk data at one time: a small share of the descriptors.
 pub(super) fn most_pipes() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    pipes_of(limit)
+}
+
+fn pipes_of(limit: u64) -> usize {
     usize::try_from(limit / PIPE_SHARE).unwrap_or(usize::MAX).min(MOST_PIPES)
 }
 

@@ -40,6 +40,7 @@ mod socket;
 mod source;
 mod stalls;
 mod start;
+mod survey;
 mod terms;
 mod token;
 mod verdicts;
@@ -88,6 +89,7 @@ pub use limits::raise_descriptor_limit;
 pub use listener::listening_descriptor;
 pub use resolver::look_up;
 pub use start::{Door, StartError};
+pub use survey::survey;
 
 /// The event loop and all it owns.
 #[derive(Debug)]
