@@ -207,7 +207,7 @@ const MAIN_EXAMPLES: &str = "  evenkeel demo
 const SIGNALS: [(&str, &str); 5] = [
     ("TERM, INT", "stop accepting, let live connections finish; a second one ends at once"),
     ("QUIT", "end at once"),
-    ("HUP", "nothing yet; the log says so"),
+    ("HUP", "read the configuration file again; one with errors changes nothing"),
     ("USR1", "write the status to the log"),
     ("PIPE", "ignored"),
 ];
