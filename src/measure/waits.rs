@@ -38,7 +38,7 @@ pub enum Wait {
 }
 
 impl Wait {
-    /// Every one, in the order of [`Self::index`].
+    /// Every one, in the order of their declaration.
     pub const ALL: [Self; 7] = [
         Self::Queue,
         Self::Connect,
