@@ -204,11 +204,12 @@ const MAIN_EXAMPLES: &str = "  evenkeel demo
   evenkeel run -l :3030 localhost:5001 localhost:5002 localhost:5003
   evenkeel run -c evenkeel.toml";
 
-const SIGNALS: [(&str, &str); 5] = [
+const SIGNALS: [(&str, &str); 6] = [
     ("TERM, INT", "stop accepting, let live connections finish; a second one ends at once"),
     ("QUIT", "end at once"),
     ("HUP", "read the configuration file again; one with errors changes nothing"),
     ("USR1", "write the status to the log"),
+    ("USR2", "nothing yet; reserved for handing over to a new program"),
     ("PIPE", "ignored"),
 ];
 
@@ -266,6 +267,13 @@ Balance without a file, and look at it:
 
   evenkeel run -l :3030 --admin 127.0.0.1:9930 localhost:5001 localhost:5002
   evenkeel status
+  evenkeel top
+
+See whether this machine is fit for a file, what a reload would change, and reload:
+
+  evenkeel doctor -c /etc/evenkeel/evenkeel.toml
+  evenkeel plan -c /etc/evenkeel/evenkeel.toml
+  evenkeel reload
 
 Take a backend out, once its connections have ended:
 

@@ -8,6 +8,12 @@ use crate::config::{BackendAddress, Pool};
 
 /// Two descriptors for each connection, within the limit of the process and of the machine.
 pub(super) fn descriptors(subject: &Subject, facts: &Facts, report: &mut Report) {
+    if subject.origin == Origin::Running {
+        // It has limits of its own, which it knows; those of this shell say nothing about it.
+        let most = most_connections(subject, facts);
+        report.fine(format!("descriptors: the running balancer lets {most} connections in"));
+        return;
+    }
     let Some(limit) = facts.descriptors else { return };
     let allowed = limit.connections();
     let read = format!(

@@ -173,7 +173,8 @@ fn sysctl(name: &str, value: impl std::fmt::Display) -> String {
 
 /// How many connections there may be at one time: as configured, or as descriptors allow.
 fn most_connections(subject: &Subject, facts: &Facts) -> u64 {
-    let allowed = facts.descriptors.map_or(u64::MAX, |descriptors| descriptors.connections());
+    let limit = facts.descriptors.filter(|_| subject.origin != Origin::Running);
+    let allowed = limit.map_or(u64::MAX, |descriptors| descriptors.connections());
     let wanted = subject.config.global.max_connections.map_or(u64::MAX, |most| most as u64);
     wanted.min(allowed)
 }

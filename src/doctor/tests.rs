@@ -300,6 +300,10 @@ fn a_running_balancer_tells_what_it_can() {
     assert_eq!(subject.config.listeners[0].bind[0].to_string(), "127.0.0.1:3030");
     assert_eq!(subject.config.pools[0].backends.len(), 3);
     assert!(examine(&subject, &machine()).is_fine(), "its own addresses are no trouble");
+    let shell = Facts { descriptors: Some(Descriptors { hard: 1024, aside: 300 }), ..machine() };
+    let report = examine(&subject, &shell);
+    assert!(report.is_fine(), "the limit of this shell is not the balancer's: {report:?}");
+    assert!(report.fine[0].ends_with("lets 1000 connections in"), "{report:?}");
     let nothing = examine(&running::nothing(), &machine());
     assert!(nothing.is_fine() && !nothing.fine.is_empty());
 }
