@@ -36,9 +36,16 @@ pub struct Decisions {
 }
 
 impl Decisions {
-    /// Remembers so many connections. All the memory is taken now.
+    /// Remembers so many connections, a power of two. All the memory is taken now.
+    ///
+    /// # Panics
+    /// If it is another number than that, or 0.
     #[must_use]
     pub fn remembering(count: usize, now: Instant) -> Self {
+        assert!(
+            count == 0 || count.is_power_of_two(),
+            "a record is found by the last bits of its id"
+        );
         let records = (0..count).map(|_| Record::nobody(now)).collect();
         Self { records, ..Self::default() }
     }
@@ -82,14 +89,16 @@ impl Decisions {
     /// It stands in line from now on.
     pub fn waits(&mut self, id: u64, want: Want, now: Instant) {
         if let Some(record) = self.get_mut(id) {
-            record.line.begin(want, now);
+            let millis = record.millis(now);
+            record.line.begin(want, millis);
         }
     }
 
     /// It does no longer.
     pub fn called(&mut self, id: u64, now: Instant) {
         if let Some(record) = self.get_mut(id) {
-            record.line.end(now);
+            let millis = record.millis(now);
+            record.line.end(millis);
         }
     }
 
@@ -117,7 +126,10 @@ impl Decisions {
     /// It is over.
     pub fn ended(&mut self, id: u64, end: End, now: Instant) {
         if let Some(record) = self.get_mut(id) {
-            record.line.end(now);
+            if record.line.is_going_on() {
+                let millis = record.millis(now);
+                record.line.end(millis);
+            }
             record.end = Some(end);
         }
     }
@@ -162,7 +174,7 @@ impl Decisions {
 
     #[expect(clippy::cast_possible_truncation, reason = "it is below the number of records")]
     fn place(&self, id: u64) -> usize {
-        (id % self.records.len().max(1) as u64) as usize
+        id as usize & self.records.len().wrapping_sub(1)
     }
 }
 
@@ -284,12 +296,12 @@ mod tests {
         ring.called(1, later(10));
         ring.called(1, later(15));
         ring.waits(1, Want::Backend, later(20));
-        let line = ring.find(1).unwrap().line;
-        assert_eq!((line.times, line.is_going_on()), (2, true));
-        assert_eq!(line.total(later(50)), Duration::from_millis(40));
+        let record = ring.find(1).unwrap();
+        assert_eq!((record.line.times, record.line.is_going_on()), (2, true));
+        assert_eq!(record.stood(later(50)), 40);
         ring.ended(1, end(CloseReason::HoldTimeout), later(60));
         let record = ring.find(1).unwrap();
-        assert_eq!(record.line.total(later(999)), Duration::from_millis(50));
+        assert_eq!(record.stood(later(999)), 50);
         assert_eq!(record.end.map(|end| end.reason), Some(CloseReason::HoldTimeout));
     }
 

@@ -9,15 +9,13 @@ use crate::pair::CloseReason;
 use crate::pool::choice::Choice;
 use crate::pool::waiting::Want;
 
-/// One connection.
+/// One connection. What every connection has comes first and close together, because a record that
+/// is begun anew is in no cache: each line of it that is touched costs a wait for memory.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Record {
     /// Its number; 0: of none yet.
     pub id: u64,
-    /// The client; `None` for one of a unix socket.
-    pub client: Option<SocketAddr>,
-    /// Whether the client is the one that a PROXY header named.
-    pub by_header: bool,
     /// When it came.
     pub opened: Instant,
     /// The name of its listener, as a number.
@@ -30,15 +28,20 @@ pub struct Record {
     pub attempts_made: u32,
     /// Its times in line.
     pub line: Standing,
+    /// Whether the client is the one that a PROXY header named.
+    pub by_header: bool,
+    /// The client; `None` for one of a unix socket.
+    pub client: Option<SocketAddr>,
     /// How it ended, if it has.
     pub end: Option<End>,
     first: Dated,
-    latest: Dated,
     attempts: [Attempt; MOST_ATTEMPTS],
+    latest: Dated,
 }
 
 /// A choice, and how many milliseconds after the beginning it was made.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
 struct Dated {
     after_millis: u32,
     choice: Choice,
@@ -77,15 +80,15 @@ pub enum Trial {
     ResetAtOnce,
 }
 
-/// The time that a connection stood in line.
+/// The time that a connection stood in line, in milliseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Standing {
+    since: Option<u32>,
+    total: u32,
     /// How often.
-    pub times: u32,
+    pub times: u16,
     /// For what, the last time.
     pub want: Option<Want>,
-    since: Option<Instant>,
-    total: Duration,
 }
 
 /// How a connection ended.
@@ -178,29 +181,35 @@ impl Record {
         &self.attempts[..MOST_ATTEMPTS.min(self.attempts_made as usize)]
     }
 
+    /// Milliseconds that it has stood in line, all its times together.
+    #[must_use]
+    pub fn stood(&self, now: Instant) -> u32 {
+        self.line.total_by(self.millis(now))
+    }
+
     fn latest_attempt(&mut self) -> Option<&mut Attempt> {
         let made = MOST_ATTEMPTS.min(self.attempts_made as usize);
         self.attempts[..made].last_mut()
     }
 
     /// Since it began.
-    fn millis(&self, now: Instant) -> u32 {
+    pub(super) fn millis(&self, now: Instant) -> u32 {
         let passed = now.saturating_duration_since(self.opened).as_millis();
         u32::try_from(passed).unwrap_or(u32::MAX)
     }
 }
 
 impl Standing {
-    pub(super) fn begin(&mut self, want: Want, now: Instant) {
-        self.end(now);
+    /// Times are counted from the beginning of the connection.
+    pub(super) fn begin(&mut self, want: Want, millis: u32) {
+        self.end(millis);
         self.times = self.times.saturating_add(1);
-        (self.want, self.since) = (Some(want), Some(now));
+        (self.want, self.since) = (Some(want), Some(millis));
     }
 
-    pub(super) fn end(&mut self, now: Instant) {
-        if let Some(since) = self.since.take() {
-            self.total += now.saturating_duration_since(since);
-        }
+    pub(super) fn end(&mut self, millis: u32) {
+        self.total = self.total_by(millis);
+        self.since = None;
     }
 
     /// Whether it stands in line.
@@ -209,11 +218,9 @@ impl Standing {
         self.since.is_some()
     }
 
-    /// All its times in line together, up to `now`.
-    #[must_use]
-    pub fn total(&self, now: Instant) -> Duration {
-        let lasts = |since| now.saturating_duration_since(since);
-        self.total + self.since.map_or(Duration::ZERO, lasts)
+    fn total_by(&self, millis: u32) -> u32 {
+        let lasts = |since| millis.saturating_sub(since);
+        self.total.saturating_add(self.since.map_or(0, lasts))
     }
 }
 

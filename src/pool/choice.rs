@@ -14,8 +14,9 @@ use super::picker::{Measure, PickKey, Policy};
 use super::roster::Roster;
 use super::{Fault, Picked, Pool, Rank};
 
-/// One choice among the backends of a pool.
+/// One choice among the backends of a pool. The list stands last, because most of it is not used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Choice {
     /// How it was chosen.
     pub policy: Policy,

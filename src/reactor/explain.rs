@@ -74,7 +74,7 @@ impl Reactor {
             attempts: attempts.iter().map(|one| attempt(one, record, names)).collect(),
             waited: (record.line.times > 0).then(|| Waited {
                 times: record.line.times.into(),
-                total_ms: millis(record.line.total(self.now)),
+                total_ms: record.stood(self.now).into(),
                 waited_for: match record.line.want {
                     Some(Want::Place) => "a place".to_owned(),
                     Some(Want::Backend) | None => "a backend".to_owned(),
