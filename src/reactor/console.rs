@@ -21,6 +21,8 @@ use crossterm::terminal::{
     enable_raw_mode, size,
 };
 use crossterm::{execute, queue};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
 use serde::Serialize;
 use signal_hook::consts::signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -166,8 +168,8 @@ impl Live {
     fn wait(&mut self, top: &mut Top, terminal: &Terminal) -> io::Result<bool> {
         let until_next = self.next.saturating_duration_since(clock());
         let timeout = if self.line.is_asked { SOON } else { until_next.min(LATER) };
-        if !event::poll(timeout)? {
-            return Ok(false);
+        if hangs_up(timeout)? {
+            return Ok(true);
         }
         // What was typed or pasted meanwhile is obeyed before anything is shown.
         while event::poll(Duration::ZERO)? {
@@ -296,6 +298,23 @@ impl Drop for Terminal {
 fn give_back() {
     let _ = execute!(stdout(), EnableLineWrap, Show, LeaveAlternateScreen);
     let _ = disable_raw_mode();
+}
+
+/// Waits for something to be typed; true if the terminal is gone. Whoever reads from one that is
+/// gone would be told again and again that there is nothing.
+fn hangs_up(timeout: Duration) -> io::Result<bool> {
+    let keyboard = stdin();
+    let mut fds = [PollFd::new(&keyboard, PollFlags::IN)];
+    let timeout = Timespec::try_from(timeout).map_err(io::Error::other)?;
+    match rustix::event::poll(&mut fds, Some(&timeout)) {
+        // A signal, such as that of a new size.
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+        Ok(_) => {
+            let is_gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+            Ok(fds[0].revents().intersects(is_gone))
+        }
+    }
 }
 
 /// The key of an event, if it is one that means something. A new size has none: the table is
