@@ -228,6 +228,7 @@ fn a_listener_that_goes_stops_listening_and_its_connections_go_on() {
     let total = |admin| status(admin)["connections"]["total"].as_u64().unwrap();
     let before = total(admin);
     file.listener("third", "pool = 'web'").reload(&daemon, admin);
+    daemon.line("(listener third ");
     visit(daemon.address_of("listener third "));
     assert_eq!(total(admin), before + 1);
 }

@@ -157,6 +157,7 @@ impl Reactor {
             let PlanItem { subject, text, connections, .. } = change;
             let live = match connections {
                 0 => String::new(),
+                1 => " (1 live connection)".to_owned(),
                 _ => format!(" ({connections} live connections)"),
             };
             self.news.info(self.now, format_args!("Reload: {subject}: {text}{later}{live}"));
