@@ -8,6 +8,7 @@ use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
 use serde_json::{Value, json};
+use support::admin::status;
 use support::backend::Backend;
 use support::client::{ask, connect, read_end, read_text};
 use support::command::{command, ended, say};
@@ -44,11 +45,6 @@ fn change(admin: SocketAddr, backend: impl ToString, wishes: &Value) -> Value {
     let (status, answer) = send(admin, &path, JSON, &wishes.to_string());
     assert_eq!(status, 200, "{answer}");
     answer
-}
-
-fn status(admin: SocketAddr) -> Value {
-    let whole = ask(admin, "GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    serde_json::from_str(whole.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
 /// The names of the backends that serve `count` connections, in order of the alphabet.

@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use rustix::process::Signal;
 use serde_json::Value;
+use support::admin::{request, status};
 use support::backend::Backend;
 use support::client::{Ending, ask, connect, read_end, read_text};
 use support::daemon::Daemon;
@@ -83,26 +84,7 @@ fn web(backends: &[SocketAddr]) -> File {
 }
 
 fn post(admin: SocketAddr, path: &str, body: &str) -> (u16, Value) {
-    request(admin, "POST", path, body)
-}
-
-fn request(admin: SocketAddr, method: &str, path: &str, body: &str) -> (u16, Value) {
-    let length = body.len();
-    let whole = ask(
-        admin,
-        &format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Content-Length: {length}\r\n\r\n{body}"
-        ),
-    );
-    let (head, body) = whole.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap())
-}
-
-fn status(admin: SocketAddr) -> Value {
-    let whole = ask(admin, "GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    serde_json::from_str(whole.split_once("\r\n\r\n").unwrap().1).unwrap()
+    request(admin, &format!("POST {path}"), body)
 }
 
 /// The status of one backend; `None` if there is no trace of it.
@@ -420,9 +402,12 @@ fn what_was_changed_at_run_time_outlives_a_reload() {
     let (code, added) =
         post(admin, "/api/v1/pools/web/backends", &format!("{{\"address\":\"{}\"}}", c.address));
     assert_eq!((code, &added["overrides"]), (201, &serde_json::json!(["added"])));
-    assert_eq!(request(admin, "DELETE", &path(a.address), "").0, 200);
-    assert_eq!(request(admin, "PATCH", &path(b.address), r#"{"state":"draining"}"#).0, 200);
-    assert_eq!(request(admin, "PATCH", &path(c.address), r#"{"weight":7}"#).0, 200);
+    assert_eq!(request(admin, &format!("DELETE {}", path(a.address)), "").0, 200);
+    assert_eq!(
+        request(admin, &format!("PATCH {}", path(b.address)), r#"{"state":"draining"}"#).0,
+        200
+    );
+    assert_eq!(request(admin, &format!("PATCH {}", path(c.address)), r#"{"weight":7}"#).0, 200);
     let answer = file.pool("web", &[a.address, b.address], "queue = 7");
     let answer = answer.reload(&daemon, admin);
     assert_eq!(answer["changes"].as_array().unwrap().len(), 1, "only the file's change: {answer}");
@@ -435,7 +420,10 @@ fn what_was_changed_at_run_time_outlives_a_reload() {
     );
     let added = backend(admin, "web", c.address).unwrap();
     assert_eq!(added["weight"], 7);
-    assert_eq!(request(admin, "PATCH", &path(b.address), r#"{"state":"ready"}"#).0, 200);
+    assert_eq!(
+        request(admin, &format!("PATCH {}", path(b.address)), r#"{"state":"ready"}"#).0,
+        200
+    );
     assert_eq!(backend(admin, "web", b.address).unwrap()["overrides"], serde_json::json!([]));
 }
 

@@ -9,6 +9,7 @@ use std::net::{Shutdown, SocketAddr};
 use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
+use support::admin::request;
 use support::backend::Backend;
 use support::client::{ask, connect, read_end, read_text, reset};
 use support::daemon::{Daemon, QUICK_HEALTH, Setup, program};
@@ -20,20 +21,6 @@ fn started(setup: Setup) -> (Daemon, SocketAddr) {
     let mut daemon = Daemon::configured(&(setup.text() + "\n[admin]\nlisten = '127.0.0.1:0'\n"));
     let admin = daemon.address_of("(admin)");
     (daemon, admin)
-}
-
-fn request(admin: SocketAddr, head: &str, body: &str) -> (u16, Value) {
-    let length = body.len();
-    let whole = ask(
-        admin,
-        &format!(
-            "{head} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Content-Length: {length}\r\n\r\n{body}"
-        ),
-    );
-    let (head, body) = whole.split_once("\r\n\r\n").unwrap();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, serde_json::from_str(body).unwrap())
 }
 
 fn get(admin: SocketAddr, query: &str) -> Value {

@@ -20,3 +20,8 @@ pub(crate) fn request(admin: SocketAddr, line: &str, body: &str) -> (u16, Value)
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, serde_json::from_str(body).unwrap())
 }
+
+/// The whole status.
+pub(crate) fn status(admin: SocketAddr) -> Value {
+    request(admin, "GET /api/v1/status", "").1
+}
