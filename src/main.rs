@@ -272,7 +272,7 @@ impl From<LoadError> for Failure {
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
         let code = match &error {
-            StartError::Bind { .. } => 4,
+            StartError::Bind { .. } | StartError::Overlap { .. } => 4,
             StartError::Descriptors { .. } | StartError::System(_) => 1,
         };
         Self { message: format!("evenkeel: {error}\n"), code }

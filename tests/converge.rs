@@ -298,6 +298,76 @@ fn what_is_wrong_changes_nothing_and_is_told() {
 }
 
 #[test]
+fn an_address_that_is_open_here_takes_two_reloads_and_the_refusal_says_so() {
+    let a = Backend::named("a");
+    let port = free_port().port();
+    let at = |bind: &str| web(&[a.address]).listener("web", &format!("bind = ['{bind}']"));
+    let everywhere = at(&format!(":{port}"));
+    let (daemon, admin) = everywhere.start();
+    let front = SocketAddr::from(([127, 0, 0, 1], port));
+    let (mut client, _) = visit(front);
+    let here = at(&front.to_string());
+    daemon.write(&here.text());
+    let (code, answer) = post(admin, "/api/v1/reload", "");
+    assert_eq!(code, 409, "{answer}");
+    let error = answer["error"].as_str().unwrap();
+    let overlaps = format!("overlaps with :{port}, which is open here");
+    assert!(error.contains(&overlaps) && error.contains("nothing was changed"), "{error}");
+    assert_eq!(visit(front).1, "a");
+    at("127.0.0.1:0").reload(&daemon, admin);
+    wait_until("the old one is closed", || TcpStream::connect(front).is_err());
+    here.reload(&daemon, admin);
+    assert_eq!(visit(front).1, "a");
+    echo(&mut client);
+}
+
+#[test]
+fn nobody_is_held_for_a_pool_that_is_gone() {
+    let a = Backend::named("a");
+    let hold = "on_unavailable = 'hold'\nhold_timeout = '0s'";
+    let trusting = "proxy_protocol_from = ['127.0.0.1']\npool = 'other'";
+    let file = web(&[a.address]).listener("other", "").listener("side", trusting);
+    let other = file.pool("other", &[free_port()], hold);
+    let (mut daemon, admin) = other.start();
+    let (other, side) = (daemon.address_of("listener other "), daemon.address_of("listener side "));
+    let mut held: Vec<TcpStream> = (0..3).map(|_| connect(other)).collect();
+    let mut late = connect(side);
+    wait_until("they are held", || {
+        let status = status(admin);
+        let pools = status["pools"].as_array().unwrap();
+        pools.iter().any(|pool| pool["name"] == "other" && pool["waiting"] == 3)
+            && status["connections"]["active"] == 4
+    });
+    // One of the two listeners leads elsewhere from now on.
+    web(&[a.address]).listener("other", "pool = 'web'").reload(&daemon, admin);
+    for client in &mut held {
+        assert_eq!(read_end(client).1, Ending::Orderly);
+    }
+    // One that says only now for whom it comes.
+    late.write_all(b"PROXY UNKNOWN\r\n").unwrap();
+    assert_eq!(read_end(&mut late).1, Ending::Orderly);
+    wait_until("nothing is left of it", || names(&status(admin), "pools") == ["web"]);
+    assert_eq!(visit(other).1, "a");
+}
+
+#[test]
+fn a_file_that_became_a_pipe_keeps_nobody_waiting() {
+    let a = Backend::named("a");
+    let (daemon, admin) = web(&[a.address]).start();
+    let path = daemon.config_path();
+    std::fs::remove_file(path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+    for request in ["/api/v1/plan", "/api/v1/reload"] {
+        let (code, answer) = post(admin, request, "");
+        assert_eq!(code, 422, "{answer}");
+        assert!(answer["error"].as_str().unwrap().contains("no regular file"), "{answer}");
+    }
+    std::fs::remove_file(path).unwrap();
+    web(&[a.address]).reload(&daemon, admin);
+}
+
+#[test]
 fn what_needs_a_restart_is_named_and_the_rest_is_done() {
     let (a, b) = (Backend::named("a"), Backend::named("b"));
     let (mut daemon, admin) = web(&[a.address]).start();

@@ -108,6 +108,12 @@ impl FromStr for BindAddress {
 }
 
 impl BindAddress {
+    /// Whether the two cannot both be bound.
+    #[must_use]
+    pub fn clashes_with(&self, other: &Self) -> bool {
+        overlap::clash(self, other)
+    }
+
     /// The port; Unix sockets have none.
     #[must_use]
     pub fn port(&self) -> Option<u16> {

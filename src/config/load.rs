@@ -51,6 +51,23 @@ impl Origin {
     pub fn load(&self) -> Result<Loaded, LoadError> {
         load(&self.file)
     }
+
+    /// The same while others wait, so that only a regular file will do.
+    ///
+    /// # Errors
+    /// As for [`load`], or it is something else.
+    pub fn load_again(&self) -> Result<Loaded, LoadError> {
+        let is_kind = |metadata: std::fs::Metadata| metadata.is_file() || metadata.is_dir();
+        // Opening a pipe would wait for somebody to write to it.
+        if std::fs::metadata(&self.file).is_ok_and(|metadata| !is_kind(metadata)) {
+            return Err(LoadError::Unreadable(format!(
+                "{}: this is no regular file, and is not read a second time; put the \
+                 configuration into one, and start the program with that\n",
+                self.file.display()
+            )));
+        }
+        self.load()
+    }
 }
 
 /// A host name in the text.

@@ -13,11 +13,11 @@ use super::listener::Listening;
 use super::manners::Manners;
 use super::resolver::User;
 use super::{Listener, Passage, Reactor, Service, StartError, polls, start, terms};
-use crate::config::{self, BackendAddress, Config};
+use crate::config::{self, BackendAddress, BindAddress, Config};
 use crate::edge::gate::Gate;
 use crate::pair::Phase;
-use crate::pool::Pool;
 use crate::pool::backend::Target;
+use crate::pool::{Pool, waiting};
 
 /// Where the listeners and the pools of a configuration are, in its order.
 #[derive(Debug, Default)]
@@ -82,11 +82,22 @@ impl Reactor {
                 }
                 let address = &place.address;
                 let sockets = Listening::bind(address, listener.backlog, listener.reuse_port)
-                    .map_err(|error| StartError::bind(address, error, start::BIND))?;
+                    .map_err(|error| self.cannot_bind(address, error))?;
                 fresh.push((number, place, sockets));
             }
         }
         Ok(fresh)
+    }
+
+    /// An address in use may be in use here.
+    fn cannot_bind(&self, address: &BindAddress, error: std::io::Error) -> StartError {
+        let mut places = self.doorways.iter().filter_map(|doorway| doorway.place.as_ref());
+        match places.find(|own| own.address.clashes_with(address)) {
+            Some(own) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                StartError::Overlap { address: address.to_string(), own: own.address.to_string() }
+            }
+            Some(_) | None => StartError::bind(address, error, start::BIND),
+        }
     }
 
     /// The doorways that serve as those of this listener at this place.
@@ -333,8 +344,7 @@ impl Reactor {
         }
         self.is_tidy = true;
         for number in 0..self.pools.len() {
-            let is_left = !self.manners[number].retired || self.pools[number].order().is_empty();
-            if is_left {
+            if !self.manners[number].retired {
                 continue;
             }
             let leads_here = |service: &Service| match service {
@@ -347,6 +357,10 @@ impl Reactor {
             }
             let all = self.pools[number].order().to_vec();
             self.take_out(number, &all);
+            // Nobody will ever come for whom those who wait there could be held.
+            let terms = waiting::Terms { backend: None, ..self.room.terms(number) };
+            self.room.set_terms(number, terms);
+            self.room.encourage(number);
         }
     }
 }

@@ -37,7 +37,7 @@ impl Reactor {
         let origin = self.origin()?;
         let loaded = match proposal {
             Some(Proposal { name, text }) => config::parse(name, text)?,
-            None => origin.load()?,
+            None => origin.load_again()?,
         };
         let mut wanted = loaded.config;
         wanted.apply(&origin.overrides)?;
@@ -47,7 +47,7 @@ impl Reactor {
     fn reload_now(&mut self) -> Result<Plan, Refused> {
         self.check_running()?;
         let origin = self.origin()?;
-        let loaded = origin.load()?;
+        let loaded = origin.load_again()?;
         warn_of(&loaded);
         let mut wanted = loaded.config;
         wanted.apply(&origin.overrides)?;

@@ -194,6 +194,13 @@ pub enum StartError {
         /// Where another address is written.
         place: &'static str,
     },
+    /// This address overlaps with one that is bound here.
+    Overlap {
+        /// The address as it was given.
+        address: String,
+        /// The other one.
+        own: String,
+    },
     /// There are not enough descriptors for even one connection.
     Descriptors {
         /// What is allowed.
@@ -232,6 +239,12 @@ impl fmt::Display for StartError {
                 ),
                 _ => write!(f, "cannot listen on {address}: {error}"),
             },
+            Self::Overlap { address, own } => write!(
+                f,
+                "cannot listen on {address}: it overlaps with {own}, which is open here until it \
+                 is gone from the configuration; reload without either first, and then with the \
+                 new one"
+            ),
             Self::Descriptors { limit, needed } => write!(
                 f,
                 "the descriptor limit of {limit} is too low: at least {needed} are needed; raise \

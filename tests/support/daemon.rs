@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -40,7 +41,12 @@ impl Daemon {
 
     /// Gives the file that it runs with another content.
     pub(crate) fn write(&self, text: &str) {
-        std::fs::write(self.file.as_ref().unwrap().path(), text).unwrap();
+        std::fs::write(self.config_path(), text).unwrap();
+    }
+
+    /// The file that it runs with.
+    pub(crate) fn config_path(&self) -> &Path {
+        self.file.as_ref().unwrap().path()
     }
 
     /// A test backend on a free port.
