@@ -94,6 +94,7 @@ fn balance(run: &Run) -> Result<Ending, Failure> {
 /// What was changed before the program was started, which is told.
 fn restore(path: &Path, config: &Config) -> Result<Amendments, Failure> {
     let kept = state_file::load(path)?;
+    config.check_amended(&kept)?;
     if let Some(complaint) = state_file::obstacle(path) {
         log::warn!("{complaint}");
     }
@@ -120,15 +121,18 @@ fn examine(check: &Check) -> Result<Ending, Failure> {
             warnings.push(Complaint::new(message, cure).at(name.span.clone()).as_warning());
         }
     }
-    let kept = loaded.config.global.state_file.as_deref().map(examine_kept).transpose()?;
+    let config = &loaded.config;
+    let examine_kept = |path| examine_kept(path, config);
+    let kept = config.global.state_file.as_deref().map(examine_kept).transpose()?;
     let _ = write!(io::stderr(), "{}", loaded.render(&warnings));
     let _ = write!(io::stdout(), "{}\n{}", loaded.summary(), kept.unwrap_or_default());
     Ok(Ending::Drained)
 }
 
 /// What is kept of changes made at run time, in a line if there is any.
-fn examine_kept(path: &Path) -> Result<String, Failure> {
+fn examine_kept(path: &Path, config: &Config) -> Result<String, Failure> {
     let kept = state_file::load(path)?;
+    config.check_amended(&kept)?;
     if let Some(complaint) = state_file::obstacle(path) {
         let _ = writeln!(io::stderr(), "warning: {complaint}");
     }

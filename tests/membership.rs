@@ -302,6 +302,34 @@ fn what_was_added_follows_the_file_once_it_is_there() {
 }
 
 #[test]
+fn a_file_with_a_listener_where_an_added_backend_is_changes_nothing() {
+    let a = Backend::named("a");
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let text = with_state(Setup::new(&[a.address]), &state);
+    let mut daemon = Daemon::configured(&text);
+    let (front, admin) = (daemon.address(), daemon.address_of("(admin)"));
+    let place = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    say(admin, &format!("add web {place}"));
+    let circle = format!("listener.side = {{ bind = '{place}', pool = 'web' }}\n");
+    daemon.write(&(circle + &text));
+    for command in ["plan", "reload"] {
+        let (code, _, errors) = say(admin, command);
+        assert_eq!(code, Some(3), "{errors}");
+        assert!(errors.contains("go in a circle; remove the backend first"), "{errors}");
+    }
+    assert_eq!(turns(front, 1), "a");
+    // The same at the next start.
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.exit_code(), Some(0));
+    for mut command in [command("x", "check -c"), command("x", "run -c")] {
+        let (code, _, errors) = ended(command.arg(daemon.config_path()).output().unwrap());
+        assert_eq!(code, Some(3), "{errors}");
+        assert!(errors.contains("go in a circle"), "{errors}");
+    }
+}
+
+#[test]
 fn one_that_the_file_has_comes_back_as_it_is_there() {
     let (a, b) = (Backend::named("a"), Backend::named("b"));
     let list = format!(

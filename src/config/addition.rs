@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::pool_rules::MOST_BACKENDS;
 use super::problem::{Complaint, quote};
-use super::{Agent, Backend, BackendAddress, Config, Pool, overlap};
+use super::{Agent, Amendments, Backend, BackendAddress, Config, LoadError, Pool, overlap};
 
 /// Why a pool cannot have a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,25 @@ impl Config {
             .or_else(|| self.check_circle(pool, backend))
             .or_else(|| check_reach(pool, backend));
         wrong.map_or(Ok(()), |complaint| Err(Unfit::Cannot(complaint)))
+    }
+
+    /// Whether what was added at run time goes with this file.
+    ///
+    /// # Errors
+    ///
+    /// The file has a listener at the address of such a backend: connections would come back to it.
+    pub fn check_amended(&self, amendments: &Amendments) -> Result<(), LoadError> {
+        let amended = amendments.over(self);
+        let circle = |pool: &Pool| {
+            let complaint =
+                pool.backends.iter().find_map(|backend| amended.check_circle(pool, backend))?;
+            Some(LoadError::Unfit(format!(
+                "pool {}, changed at run time: {}; remove the backend first, or choose another \
+                 address for the listener\n",
+                pool.name, complaint.message
+            )))
+        };
+        amended.pools.iter().find_map(circle).map_or(Ok(()), Err)
     }
 
     fn check_limit(&self, backend: &Backend) -> Option<Complaint> {
@@ -131,6 +150,21 @@ mod tests {
             Unfit::Twice(_) => format!("409 {unfit}"),
             Unfit::Cannot(_) => format!("422 {unfit}"),
         })
+    }
+
+    #[test]
+    fn a_file_that_makes_a_circle_with_what_was_added_is_refused() {
+        let file = |bind: &str| {
+            let text = format!("[listener.web]\nbind = '{bind}'\n[pool.web]\nbackends = ['a:1']\n");
+            parse("x", &text).unwrap().config
+        };
+        let mut amendments = Amendments::default();
+        amendments.add("web", "127.0.0.1:3031".parse().unwrap());
+        assert_eq!(file(":3030").check_amended(&amendments), Ok(()));
+        let error = file(":3031").check_amended(&amendments).unwrap_err().to_string();
+        assert!(error.contains("go in a circle; remove the backend first"), "{error}");
+        amendments.remove("web", &"127.0.0.1:3031".parse().unwrap());
+        assert_eq!(file(":3031").check_amended(&amendments), Ok(()));
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl Reactor {
         };
         let mut wanted = loaded.config;
         wanted.apply(&origin.overrides)?;
+        wanted.check_amended(&self.amendments)?;
         Ok(self.planned(&wanted))
     }
 
@@ -51,6 +52,7 @@ impl Reactor {
         warn_of(&loaded);
         let mut wanted = loaded.config;
         wanted.apply(&origin.overrides)?;
+        wanted.check_amended(&self.amendments)?;
         let plan = self.planned(&wanted);
         let base = Difference::reachable(&self.base, &wanted);
         let config = self.amendments.over(&base);
