@@ -205,9 +205,10 @@ fn unix(path: &str) -> Result<PathBuf, Complaint> {
     if path.is_empty() {
         return Err(Complaint::new("`unix:` names no path", "write \"unix:/run/name.sock\""));
     }
-    if path.contains('\0') {
+    // One line of the log is one event, whatever names it tells of.
+    if path.contains(char::is_control) {
         return Err(Complaint::new(
-            format!("the path {} contains a NUL", quote(path)),
+            format!("the path {} contains a control character", quote(path)),
             "write a path without it",
         ));
     }
@@ -449,7 +450,9 @@ mod tests {
             ("http://a:80/", "has a scheme", "\"a:80\""),
             ("/run/x.sock", "looks like a path", "\"unix:/run/x.sock\""),
             ("unix:", "names no path", "unix:/run"),
-            ("unix:a\0b", "NUL", "without"),
+            ("unix:a\0b", "control character", "without"),
+            ("unix:a\nb", "control character", "without"),
+            ("unix:\u{1b}[31m", "control character", "without"),
             (&long_path, "108 bytes", "at most 107"),
         ] {
             let as_backend = text.parse::<BackendAddress>().expect_err(text);
