@@ -8,6 +8,7 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Output, Stdio};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use support::backend::Backend;
 use support::client::{Ending, ask, connect, read_end, read_text};
@@ -241,4 +242,18 @@ fn the_command_lists_and_cuts() {
     assert!(code == Some(1) && errors.contains("there is no connection 2"), "{errors}");
     let (code, _, errors) = run(admin, &["--pool", "wbe"]);
     assert!(code == Some(1) && errors.contains("did you mean \"web\"?"), "{errors}");
+}
+
+#[test]
+fn whoever_cuts_the_last_one_of_a_drain_is_told_of_it() {
+    let backend = Backend::echo();
+    for _ in 0..5 {
+        let (mut daemon, admin) = started(Setup::new(&[backend.address]));
+        let _client = visit(daemon.address());
+        daemon.signal(Signal::TERM);
+        daemon.line("no longer accepting");
+        let (status, told) = cut(admin, 1);
+        assert_eq!((status, &told["reason"]), (200, &json!("cut by the operator")));
+        assert_eq!(daemon.exit_code(), Some(0));
+    }
 }

@@ -136,6 +136,8 @@ impl Reactor {
             let mut admin = mem::take(&mut self.admin);
             admin.answer(self);
             self.admin = admin;
+            // What was asked for may have been the end: the answer goes out before it.
+            self.admin.clients.work(self.now, &mut self.pairs.stores.scratch);
         }
         if mem::take(&mut self.is_admin_stale) {
             let token = self.config.admin.as_ref().and_then(|admin| admin.token.clone());
