@@ -8,13 +8,14 @@ mod diagnosing;
 #[path = "main/watching.rs"]
 mod watching;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::ExitCode;
 
-use evenkeel::admin;
+use evenkeel::admin::{self, Snapshot};
 use evenkeel::answer::{Answerer, HttpAnswer, LineAnswer};
 use evenkeel::cli::{self, Check, Command, Demo, Run, Source, Status, TestBackend};
 use evenkeel::config::{
@@ -24,7 +25,7 @@ use evenkeel::demo::{self, DemoError};
 use evenkeel::logging;
 use evenkeel::reactor::{self, Answered, Door, Ending, Question, Reactor, StartError};
 use log::LevelFilter;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 fn main() -> ExitCode {
     let command = match cli::parse(std::env::args_os()) {
@@ -125,8 +126,7 @@ fn examine(check: &Check) -> Result<Ending, Failure> {
     let examine_kept = |path| examine_kept(path, config);
     let kept = config.global.state_file.as_deref().map(examine_kept).transpose()?;
     let _ = write!(io::stderr(), "{}", loaded.render(&warnings));
-    let _ = write!(io::stdout(), "{}\n{}", loaded.summary(), kept.unwrap_or_default());
-    Ok(Ending::Drained)
+    print(format!("{}\n{}", loaded.summary(), kept.unwrap_or_default()).as_bytes())
 }
 
 /// What is kept of changes made at run time, in a line if there is any.
@@ -182,7 +182,8 @@ fn answer(backend: TestBackend) -> Result<Ending, Failure> {
 
 /// To standard output; who closes it has seen enough.
 fn print(text: &[u8]) -> Result<Ending, Failure> {
-    match io::stdout().write_all(text) {
+    let mut out = io::stdout();
+    match out.write_all(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         Ok(()) | Err(_) => Ok(Ending::Drained),
     }
@@ -190,21 +191,23 @@ fn print(text: &[u8]) -> Result<Ending, Failure> {
 
 /// Asks a running balancer for its state and shows it.
 fn tell(status: &Status) -> Result<Ending, Failure> {
-    let body = inquire(&status.admin, Question::Get(STATUS))?;
-    let shown = if status.json {
-        String::from_utf8_lossy(&body).into_owned()
-    } else {
-        admin::table(&understood(&status.admin, &body)?)
-    };
-    // Who closes our output has seen enough.
-    let _ = write!(io::stdout(), "{shown}");
-    Ok(Ending::Drained)
+    let (body, snapshot) = state_of(&status.admin)?;
+    if status.json { print(&body) } else { print(admin::table(&snapshot).as_bytes()) }
+}
+
+/// The state of a running balancer, as it came and as it is understood.
+fn state_of(admin: &cli::Admin) -> Result<(Vec<u8>, Snapshot), Failure> {
+    let body = inquire(admin, Question::Get("/api/v1/status"))?;
+    let snapshot: Snapshot = understood(admin, &body)?;
+    if snapshot.service != env!("CARGO_PKG_NAME") {
+        return Err(stranger(admin, "the status is of another program"));
+    }
+    Ok((body, snapshot))
 }
 
 /// What an answer says.
 fn understood<T: DeserializeOwned>(admin: &cli::Admin, body: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(body)
-        .map_err(|error| unanswered(admin, &format!("it is no evenkeel: {error}")))
+    serde_json::from_slice(body).map_err(|error| stranger(admin, &error.to_string()))
 }
 
 /// The answer of a running balancer to a question that it can answer.
@@ -225,7 +228,14 @@ fn exchange(admin: &cli::Admin, question: Question<'_>) -> Result<Answered, Fail
         ),
         None => None,
     };
-    reactor::ask(&admin.address, question, token.as_ref()).map_err(|why| unanswered(admin, &why))
+    let answered = reactor::ask(&admin.address, question, token.as_ref())
+        .map_err(|why| unanswered(admin, &why))?;
+    // A balancer tells of success in an object that says something.
+    let is_good = (200..=299).contains(&answered.status);
+    if is_good && understood::<HashMap<String, IgnoredAny>>(admin, &answered.body)?.is_empty() {
+        return Err(stranger(admin, "the answer is empty"));
+    }
+    Ok(answered)
 }
 
 fn refused(admin: &cli::Admin, answered: &Answered) -> Failure {
@@ -243,6 +253,11 @@ fn refused(admin: &cli::Admin, answered: &Answered) -> Failure {
     Failure { message, code: 1 }
 }
 
+/// Somebody answered, but no balancer.
+fn stranger(admin: &cli::Admin, why: &str) -> Failure {
+    unanswered(admin, &format!("it is no evenkeel: {why}"))
+}
+
 fn unanswered(admin: &cli::Admin, why: &str) -> Failure {
     let message = format!(
         "evenkeel: no answer from the admin address {} ({why}); is a balancer running there, with \
@@ -251,8 +266,6 @@ fn unanswered(admin: &cli::Admin, why: &str) -> Failure {
     );
     Failure { message, code: 6 }
 }
-
-const STATUS: &str = "/api/v1/status";
 
 fn start(format: LogFormat, level: LevelFilter) {
     logging::start(format, level);

@@ -73,4 +73,5 @@ Keys: up and down choose a backend; d drain, m maintenance, r ready, + and - wei
 / filter, ? help, q quit. Without a terminal tables are printed one after the other, 80 columns \
 wide or as COLUMNS says. NO_COLOR switches colours off.
 
-Exit codes: 0 fine; 1 the balancer refused; 2 usage; 6 nobody answered at the start.";
+Exit codes: 0 fine; 1 the balancer refused; 2 usage; 6 nobody answered at the
+start, or for the last table.";

@@ -110,7 +110,7 @@ impl Asking<'_> {
     /// Asks for a change, and shows what has become of the backend.
     fn answer(&self, question: Question<'_>) -> Result<Changed, Failure> {
         let changed: Changed = understood(self.admin, &inquire(self.admin, question)?)?;
-        self.show(&changed, None);
+        self.show(&changed, None)?;
         if !changed.pool_available {
             let pool = &changed.pool;
             let _ = writeln!(io::stderr(), "evenkeel: nobody can serve in pool {pool} now");
@@ -136,7 +136,7 @@ impl Asking<'_> {
             let Some(now) = self.look(&seen)? else { break };
             seen = now;
             if seen.backend.active != left {
-                self.show(&seen, Some((&emptying, began.elapsed())));
+                self.show(&seen, Some((&emptying, began.elapsed())))?;
             }
         }
         Ok(Ending::Drained)
@@ -166,7 +166,7 @@ impl Asking<'_> {
             200 => understood(self.admin, &answered.body).map(Some),
             404 if self.goes => {
                 let backend = admin::snapshot::Backend { active: 0, ..seen.backend.clone() };
-                self.show(&Changed { backend, ..seen.clone() }, None);
+                self.show(&Changed { backend, ..seen.clone() }, None)?;
                 Ok(None)
             }
             404 => {
@@ -177,15 +177,18 @@ impl Asking<'_> {
         }
     }
 
-    fn show(&self, changed: &Changed, emptying: Option<(&Emptying, Duration)>) {
+    fn show(
+        &self,
+        changed: &Changed,
+        emptying: Option<(&Emptying, Duration)>,
+    ) -> Result<Ending, Failure> {
         let line = match emptying {
             Some((emptying, passed)) if self.json => emptying.json(changed, passed),
             Some((emptying, passed)) => emptying.line(changed, passed),
-            None if self.json => serde_json::to_string(changed).unwrap_or_default(),
+            None if self.json => serde_json::to_string(changed).map_err(io::Error::from)?,
             None => admin::one_line(changed),
         };
-        // Who closes our output has seen enough.
-        let _ = writeln!(io::stdout(), "{line}");
+        print(format!("{line}\n").as_bytes())
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use evenkeel::admin::Snapshot;
 use evenkeel::cli;
 use evenkeel::config;
 use evenkeel::doctor::{self, Origin, Subject, host, running};
-use evenkeel::reactor::{self, Ending, Question};
+use evenkeel::reactor::{self, Ending};
 
-use crate::{Failure, STATUS, inquire, print, understood};
+use crate::{Failure, print, state_of};
 
 /// Reads, compares and tells; fails with 7 when something is worse than a note.
 pub(crate) fn doctor(asked: &cli::Doctor) -> Result<Ending, Failure> {
@@ -17,8 +16,8 @@ pub(crate) fn doctor(asked: &cli::Doctor) -> Result<Ending, Failure> {
             let config = config::load(file)?.config;
             (Subject { config, origin: Origin::File }, None)
         }
-        None => match status(&asked.admin) {
-            Ok(snapshot) => (running::subject(&snapshot), None),
+        None => match state_of(&asked.admin) {
+            Ok((_, snapshot)) => (running::subject(&snapshot), None),
             Err(failure) => (running::nothing(), Some(failure.message)),
         },
     };
@@ -44,8 +43,4 @@ pub(crate) fn doctor(asked: &cli::Doctor) -> Result<Ending, Failure> {
         return Ok(Ending::Drained);
     }
     Err(Failure { message: String::new(), code: 7 })
-}
-
-fn status(admin: &cli::Admin) -> Result<Snapshot, Failure> {
-    understood(admin, &inquire(admin, Question::Get(STATUS))?)
 }

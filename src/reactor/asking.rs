@@ -1,7 +1,7 @@
 //! Asking a running balancer, as the client commands do: one request on a connection of its own.
 //!
-//! This blocks, each step for [`PATIENCE`] at most. It has nothing to do with the loop, and stands
-//! here because it opens sockets.
+//! This blocks, each step for [`PATIENCE`] at most, all of them for [`LONGEST`]. It has nothing to
+//! do with the loop, and stands here because it opens sockets.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::Path;
@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket, Type};
 
+use super::clock;
 use super::resolver::look_up;
 use super::socket::words;
 use crate::config::{BackendAddress, Token};
 use crate::http::body::Framing;
-use crate::http::response::{BodyEnd, ResponseReader};
+use crate::http::response::{BodyEnd, Response, ResponseReader};
 
 /// What a balancer is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,9 +82,8 @@ fn exchange(
         Question::Delete(path) => with_json("DELETE", path, ""),
     };
     socket.write_all(request.as_bytes())?;
-    let mut bytes = Vec::new();
-    socket.take(LARGEST).read_to_end(&mut bytes)?;
-    understand(&bytes)
+    let end = clock() + LONGEST;
+    understand(&mut socket, || clock() > end)
 }
 
 /// Connects to the first of its addresses that takes it, each in the time of `patience`.
@@ -112,45 +112,85 @@ fn connect_unix(path: &Path, patience: Duration) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Takes an answer apart, which ends with the connection and must be as long as it says.
-fn understand(bytes: &[u8]) -> io::Result<Answered> {
+/// Reads an answer, which must say how long it is, until there is all of it.
+fn understand(from: &mut impl Read, is_late: impl Fn() -> bool) -> io::Result<Answered> {
     let strange = |why: String| io::Error::new(ErrorKind::InvalidData, why);
-    let mut body = bytes;
-    let head = ResponseReader::default().read(&mut body);
-    let head = head.map_err(|fault| strange(fault.to_string()))?;
-    let head = head.ok_or_else(|| io::Error::from(ErrorKind::UnexpectedEof))?;
-    match head.end {
-        BodyEnd::Framed(Framing::Length(length)) if length == body.len() as u64 => {
-            Ok(Answered { status: head.status, body: body.to_vec() })
+    let (mut reader, mut head, mut body) = (ResponseReader::default(), None, Vec::new());
+    let mut space = vec![0; READ];
+    loop {
+        let count = match from.read(&mut space) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        let mut new = &space[..count];
+        if head.is_none() {
+            head = reader.read(&mut new).map_err(|fault| strange(fault.to_string()))?;
         }
-        BodyEnd::Framed(Framing::Length(_)) => Err(ErrorKind::UnexpectedEof.into()),
-        BodyEnd::Framed(Framing::Chunked) | BodyEnd::AtClose | BodyEnd::Unclear(_) => {
-            Err(strange("the answer does not say how long it is".to_owned()))
+        body.extend_from_slice(new);
+        if let Some(Response { status, end }) = head {
+            let BodyEnd::Framed(Framing::Length(length)) = end else {
+                return Err(strange("the answer does not say how long it is".to_owned()));
+            };
+            if length > LARGEST || body.len() as u64 > length {
+                return Err(strange("the answer is too long".to_owned()));
+            }
+            if body.len() as u64 == length {
+                return Ok(Answered { status, body });
+            }
+        }
+        if count == 0 {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+        if is_late() {
+            return Err(ErrorKind::TimedOut.into());
         }
     }
 }
 
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Until the whole answer is there, however it comes.
+const LONGEST: Duration = Duration::from_secs(60);
+/// In bytes, at once.
+const READ: usize = 64 * 1024;
 /// In bytes; a hundred times what ten thousand backends take.
 const LARGEST: u64 = 512 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
     fn an_answer_must_be_whole() {
         let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
         let expected = Answered { status: 200, body: b"hi".to_vec() };
-        assert_eq!(understand(whole).unwrap(), expected);
+        assert_eq!(understand(&mut &whole[..], || false).unwrap(), expected);
         for (bytes, kind) in [
             (&b""[..], ErrorKind::UnexpectedEof),
             (&whole[..20], ErrorKind::UnexpectedEof),
             (&whole[..whole.len() - 1], ErrorKind::UnexpectedEof),
             (b"HTTP/1.1 200 OK\r\n\r\nhi", ErrorKind::InvalidData),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nhi", ErrorKind::InvalidData),
             (b"SSH-2.0-OpenSSH\r\n", ErrorKind::InvalidData),
         ] {
-            assert_eq!(understand(bytes).unwrap_err().kind(), kind, "{bytes:?}");
+            let error = understand(&mut &bytes[..], || false).unwrap_err();
+            assert_eq!(error.kind(), kind, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn an_answer_does_not_come_for_ever() {
+        let drops = Cell::new(0);
+        let late = || drops.replace(drops.get() + 1) == 3;
+        let mut drip = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi".chunks(1);
+        struct Drip<'a>(&'a mut dyn Iterator<Item = &'a [u8]>);
+        impl Read for Drip<'_> {
+            fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+                self.0.next().map_or(Ok(0), |mut drop| drop.read(space))
+            }
+        }
+        let error = understand(&mut Drip(&mut drip), late).unwrap_err();
+        assert_eq!((error.kind(), drops.get()), (ErrorKind::TimedOut, 4));
     }
 }

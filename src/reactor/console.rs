@@ -48,9 +48,11 @@ pub struct Pace {
 
 /// Shows the table until told to end. `oracle` asks the balancer; it may take its time.
 ///
+/// False if nobody answered when the last of so many tables was due.
+///
 /// # Errors
 /// When the terminal or the output fails.
-pub fn show<O>(mut top: Top, pace: Pace, mut oracle: O) -> io::Result<()>
+pub fn show<O>(mut top: Top, pace: Pace, mut oracle: O) -> io::Result<bool>
 where
     O: FnMut(Order) -> Result<News, String> + Send + 'static,
 {
@@ -68,32 +70,35 @@ where
         })?;
         Live { line: Asking { orders, answers, is_asked: false }, next: clock(), pace }
             .run(&mut top)
+            .map(|()| true)
     } else {
         print(&mut top, pace, oracle)
     };
     match shown {
         // Who closes our output has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(true),
         outcome => outcome,
     }
 }
 
 /// One status after the other to standard output, each an interval after the one before.
 #[expect(clippy::disallowed_methods, reason = "there is nothing else to wait for")]
-fn print<O>(top: &mut Top, pace: Pace, mut oracle: O) -> io::Result<()>
+fn print<O>(top: &mut Top, pace: Pace, mut oracle: O) -> io::Result<bool>
 where
     O: FnMut(Order) -> Result<News, String>,
 {
     let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let width = width.filter(|&columns| columns > 0).unwrap_or(PLAIN_WIDTH);
-    let mut frame = 0;
+    let (mut frame, mut is_answered) = (0, true);
     // Rates need two statuses.
     if let Ok(news) = oracle(Order::Look) {
         top.hear(news);
     }
     while pace.frames.is_none_or(|frames| frame < frames) {
         thread::sleep(pace.interval);
-        match oracle(Order::Look) {
+        let answer = oracle(Order::Look);
+        is_answered = answer.is_ok();
+        match answer {
             Ok(news) => {
                 top.hear(news);
                 let text = if pace.json { object(top)? } else { page(top, width) };
@@ -110,7 +115,7 @@ where
         }
         frame += 1;
     }
-    Ok(())
+    Ok(is_answered)
 }
 
 /// A status and what happened in a second, on one line.
