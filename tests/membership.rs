@@ -421,4 +421,9 @@ fn a_stray_state_file_stops_the_start_and_one_that_cannot_be_written_does_not() 
     let (code, ..) = say(admin, &format!("drain web/{}", a.address));
     assert_eq!(code, Some(0), "it holds all the same");
     daemon.line_with(&["cannot write", "would not outlive a restart"]);
+    // Once it can be written it is, without another change.
+    std::fs::create_dir(nowhere.parent().unwrap()).unwrap();
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.exit_code(), Some(0));
+    assert!(std::fs::read_to_string(&nowhere).unwrap().contains("draining"));
 }

@@ -2,12 +2,14 @@
 //!
 //! A disk may take its time, and the loop must not wait for it: the file is written by a thread of
 //! its own, which does nothing else and is there only where there is a state file. Changes that
-//! come while it writes are written together. Before the process ends, the last ones are written.
+//! come while it writes are written together. What could not be written is tried again: now and
+//! then, and before the process ends.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use crate::config::{Amendments, state_file};
 
@@ -48,16 +50,31 @@ impl Drop for Keeper {
 }
 
 fn write_all(path: &Path, changes: &Receiver<Amendments>) {
-    while let Ok(mut latest) = changes.recv() {
-        while let Ok(later) = changes.try_recv() {
-            latest = later;
-        }
-        if let Err(error) = state_file::save(path, &latest) {
-            log::warn!(
+    let mut unwritten = None;
+    loop {
+        let received = match unwritten {
+            None => changes.recv().map_err(RecvTimeoutError::from),
+            Some(_) => changes.recv_timeout(PAUSE),
+        };
+        let is_told = received == Err(RecvTimeoutError::Timeout);
+        let is_over = received == Err(RecvTimeoutError::Disconnected);
+        unwritten = changes.try_iter().last().or(received.ok()).or(unwritten);
+        let Some(latest) = &unwritten else { return };
+        match state_file::save(path, latest) {
+            Ok(()) => unwritten = None,
+            Err(error) if !is_told => log::warn!(
                 "cannot write {}: {error}; what was changed at run time holds, but would not \
-                 outlive a restart",
-                path.display()
-            );
+                 outlive a restart; it is tried again every {} s",
+                path.display(),
+                PAUSE.as_secs()
+            ),
+            Err(_) => {}
+        }
+        if is_over {
+            return;
         }
     }
 }
+
+/// How long after a failure it is tried again, unless there is a change before.
+const PAUSE: Duration = Duration::from_secs(10);
