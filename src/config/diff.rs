@@ -342,10 +342,7 @@ fn from_to(key: &str, old: Option<&Value>, new: Option<&Value>) -> String {
 }
 
 fn lists(key: &str, old: &[String], new: &[String]) -> String {
-    let (was, will): (HashSet<&String>, HashSet<&String>) =
-        (old.iter().collect(), new.iter().collect());
-    let gone: Vec<&String> = old.iter().filter(|item| !will.contains(item)).collect();
-    let come: Vec<&String> = new.iter().filter(|item| !was.contains(item)).collect();
+    let (gone, come) = (beyond(old, new), beyond(new, old));
     let (losing, gaining) = if key == BIND_KEY { ("closes", "opens") } else { ("loses", "gains") };
     match (gone.is_empty(), come.is_empty()) {
         (true, true) => "in another order".to_owned(),
@@ -353,6 +350,20 @@ fn lists(key: &str, old: &[String], new: &[String]) -> String {
         (false, true) => format!("{losing} {}", some_of(&gone)),
         (false, false) => format!("{losing} {}, {gaining} {}", some_of(&gone), some_of(&come)),
     }
+}
+
+/// Those of a list that another one does not have, or not so often.
+fn beyond<'a>(list: &'a [String], other: &[String]) -> Vec<&'a String> {
+    let mut left: HashMap<&str, usize> = HashMap::new();
+    other.iter().for_each(|item| *left.entry(item.as_str()).or_default() += 1);
+    let is_beyond = |item: &&String| match left.get_mut(item.as_str()) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        Some(_) | None => true,
+    };
+    list.iter().filter(is_beyond).collect()
 }
 
 /// The first few of a list, and how many more there are.

@@ -239,7 +239,7 @@ fn any_limits() -> impl Strategy<Value = (u16, Option<u32>, bool)> {
 fn backend(n: u16, (weight, max_connections, backup): (u16, Option<u32>, bool)) -> Backend {
     let address = match n % 4 {
         0 => BackendAddress::Inet(([192, 0, 2, 1], n).into()),
-        1 => BackendAddress::Unix(format!("/run/\"{n}\" ö\t.sock").into()),
+        1 => BackendAddress::Unix(format!("/run/\"{n}\" ö.sock").into()),
         2 => BackendAddress::Inet(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], n).into()),
         _ => BackendAddress::Name { host: format!("Db_{n}.example."), port: 65535 },
     };

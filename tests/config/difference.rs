@@ -225,6 +225,10 @@ fn a_line_says_what_comes_of_what() {
     ] {
         assert_eq!(told(&base, &with(table, lines)), [expected]);
     }
+    let ports = |bind: &str| with("[listener.web]", &format!("bind = {bind}"));
+    let (two, one) = (ports("[':0', ':1', ':0']"), ports("[':1', ':0']"));
+    assert_eq!(told(&two, &one), ["listener web: `bind` closes \":0\""], "there were two alike");
+    assert_eq!(told(&one, &two), ["listener web: `bind` opens \":0\""]);
     let grown = with("[pool.web]", "balance = 'first'\nbackends = ['d:4', 'a:1', 'b:2']");
     let lines = told(&base, &grown);
     assert_eq!(lines[1], "backend web/d:4: comes with weight 1, at place 1 of 3");
