@@ -2,8 +2,9 @@
 //!
 //! Admin clients are no connections: they do not count against limits, do not hold up the end of
 //! the process, and are served while it drains. There are [`MOST_CLIENTS`] at most, others wait in
-//! the kernel's queue. One is answered in a turn, and then none until [`REST`] times as long has
-//! passed as that took: however many ask however much, the traffic has most of the time.
+//! the kernel's queue until one that has asked nothing for a second is closed for them. One is
+//! answered in a turn, and then none until [`REST`] times as long has passed as that took: however
+//! many ask however much, the traffic has most of the time.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -84,11 +85,17 @@ impl Admin {
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let pause = self.acceptors.iter().filter_map(|acceptor| acceptor.paused_until(now)).min();
         let rest = self.rests_until.filter(|&until| until > now && self.clients.asking() > 0);
-        [pause, rest, self.clients.next_deadline()].into_iter().flatten().min()
+        let is_wanted = self.clients.len() >= MOST_CLIENTS && self.has_visitors(now);
+        let room = self.clients.room_at().filter(|_| is_wanted);
+        [pause, rest, room, self.clients.next_deadline()].into_iter().flatten().min()
+    }
+
+    fn has_visitors(&self, now: Instant) -> bool {
+        self.acceptors.iter().any(|acceptor| acceptor.is_ready(now))
     }
 
     fn can_accept(&self, now: Instant) -> bool {
-        self.clients.len() < MOST_CLIENTS && self.acceptors.iter().any(|a| a.is_ready(now))
+        self.has_visitors(now) && has_room(&self.clients, now)
     }
 
     fn can_answer(&self, now: Instant) -> bool {
@@ -100,9 +107,12 @@ impl Admin {
     /// Lets clients in, as far as there are places.
     fn accept(&mut self, now: Instant, registry: &Registry) {
         for acceptor in &mut self.acceptors {
-            while self.clients.len() < MOST_CLIENTS && acceptor.is_ready(now) {
+            while acceptor.is_ready(now) && has_room(&self.clients, now) {
                 match acceptor.accept(now) {
                     Accepted::Client(socket, peer) => {
+                        if self.clients.len() >= MOST_CLIENTS {
+                            self.clients.make_room();
+                        }
                         let conversation = Conversation::new(peer.to_string(), self.gate.clone());
                         self.clients.admit(socket, conversation, Duration::ZERO, (now, registry));
                     }
@@ -124,6 +134,11 @@ impl Admin {
             self.rests_until = Some(ended + ended.saturating_duration_since(begun) * REST);
         }
     }
+}
+
+/// Whether another one may come in, perhaps for one that asks nothing.
+fn has_room(clients: &Guests<Conversation>, now: Instant) -> bool {
+    clients.len() < MOST_CLIENTS || clients.room_at().is_some_and(|at| at <= now)
 }
 
 impl Reactor {

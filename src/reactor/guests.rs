@@ -143,6 +143,24 @@ impl<A: Answer> Guests<A> {
         false
     }
 
+    /// When the one that has asked nothing for longest may be closed for another.
+    pub(super) fn room_at(&self) -> Option<Instant> {
+        let idlest = self.slab.get(self.idlest()?)?;
+        Some(idlest.deadline? - (self.terms.patience?.saturating_sub(GRACE)))
+    }
+
+    /// Closes the one that has asked nothing for longest.
+    pub(super) fn make_room(&mut self) {
+        if let Some(slot) = self.idlest() {
+            self.slab.remove(slot);
+        }
+    }
+
+    fn idlest(&self) -> Option<usize> {
+        let idle = self.slab.iter().filter(|(_, guest)| guest.is_idle());
+        idle.min_by_key(|(_, guest)| guest.deadline).map(|(slot, _)| slot)
+    }
+
     pub(super) fn queued(&self) -> usize {
         self.queue.len()
     }
@@ -196,6 +214,12 @@ enum Progress {
 impl<A: Answer> Guest<A> {
     fn is_asking(&self) -> bool {
         matches!(self.stage, Stage::Talking(Next::Ask))
+    }
+
+    /// Whether we owe it nothing, and it has not asked anything yet.
+    fn is_idle(&self) -> bool {
+        let is_listened_to = matches!(self.stage, Stage::Talking(Next::Continue));
+        is_listened_to && !self.queued && self.written == self.output.len()
     }
 
     fn next_deadline(&self, now: Instant) -> Option<Instant> {
@@ -293,5 +317,7 @@ impl<A: Answer> Guest<A> {
 const READ: usize = 16 * 1024;
 /// Reads and answers of one guest in one turn.
 const ROUNDS: usize = 16;
+/// How long one may take to ask, however many others would like to come in.
+const GRACE: Duration = Duration::from_secs(1);
 /// How long what a peer still sends is read away after our last word.
 const FAREWELL: Duration = Duration::from_secs(2);
