@@ -367,6 +367,9 @@ impl TryFrom<WrittenAmendment> for Amendment {
         if let Some(heavy) = weights.into_iter().flatten().find(|weight| *weight > MOST_WEIGHT) {
             return Err(format!("{address} has the weight {heavy}, above {MOST_WEIGHT}"));
         }
+        if added.as_ref().is_some_and(|added| added.max_connections == Some(0)) {
+            return Err(format!("{address} has a limit of 0 connections, and could serve nobody"));
+        }
         let membership = match (added, removed) {
             (None, false) => Membership::AsConfigured,
             (None, true) => Membership::Removed,

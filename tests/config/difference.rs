@@ -399,6 +399,7 @@ fn what_nobody_can_have_written_is_refused() {
         ("{'address':'a'}", "has no port"),
         ("{'address':'a:1','weight':257}", "a:1 has the weight 257, above 256"),
         ("{'address':'a:1','added':{'weight':300}}", "weight 300"),
+        ("{'address':'a:1','added':{'weight':1,'max_connections':0}}", "a limit of 0"),
         ("{'address':'a:1','added':{'weight':1},'removed':true}", "both added and removed"),
         ("{'address':'a:1','state':'up'}", "unknown variant `up`"),
         ("{'address':'a:1','new':1}", "unknown field `new`"),
